@@ -12,9 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from cryptography.utils import CryptographyDeprecationWarning
 from msgspec.structs import replace
+from tests.contract import hypervisor_world
 from tests.real.test_kvm_parameters import NAME, Started
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.hypervisors.kvm import record
 from ganeti.node.hypervisors.kvm.sockets import short_path
 
@@ -111,5 +113,31 @@ def test_processors_and_reboot(guest: Started) -> None:
         assert os.sched_getaffinity(threads[0]) == os.sched_getaffinity(0)
         with pytest.raises(HypervisorError, match="has 3 lists, but the instance has 2"):
             await change(guest, cpu_mask="0:0:0")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["paravirtual", "scsi-hd", "ide"])
+def test_limits_of_disks_hold_from_the_start_and_change(guest: Started, kind: str) -> None:
+    async def limits() -> list[tuple[int, int]]:
+        disks = [one["inserted"] for one in await guest.ask("query-block") if one.get("inserted")]
+        return [(one["iops"], one["bps"] >> 20) for one in disks]
+
+    async def story() -> None:
+        scsi = {"scsi_controller_type": "virtio-scsi-pci"}
+        await guest.start(disks=2, disk_type=kind, disk_iops=300, **scsi)
+        assert await limits() == [(300, 0)] * 2
+        assert await change(guest, disk_bandwidth=20, disk_iops=100) == ["disk_bandwidth", "disk_iops"]
+        assert await limits() == [(100, 20)] * 2
+        if kind != "ide":
+            more = hypervisor_world.disk(guest.image("more.img"), 2)
+            every = [AttachedDisk(spec=one, path=one.logical_id[1]) for one in guest.spec.disks] + [more]
+            known = record.read(guest.hypervisor.places, NAME)
+            assert known is not None
+            spec = replace(guest.spec, hvparams=known.hvparams, disks=[one.spec for one in every])
+            await guest.hypervisor.devices.change_disks(spec, every)
+            assert await limits() == [(100, 20)] * 3
+        assert await change(guest, disk_iops=0, disk_bandwidth=0) == ["disk_iops", "disk_bandwidth"]
+        assert set(await limits()) == {(0, 0)}
 
     asyncio.run(story())

@@ -13,7 +13,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, users
+from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, throttle, users
 from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -91,6 +91,7 @@ class DiskChange:
         await drop_node(self._world, qmp, place.node_name)  # of a change that was interrupted here
         if disk.blockdev is None:
             modes = [os.O_RDONLY] if disk.spec.mode == "ro" else [os.O_RDONLY, os.O_RDWR]
+            modes = disks.open_flags(modes, cache)
             number = set_number(place.node_name)
             node["file"]["filename"] = await plugging.hand_over(
                 qmp, number, disk.path, f"Disk {disk.spec.index}", modes
@@ -100,6 +101,7 @@ class DiskChange:
         try:
             await qmp.execute("blockdev-add", node)
             await qmp.execute("device_add", disks.device(self._known, place, cache))
+            await throttle.begin(qmp, self._known, [place])
         except BaseException:
             await drop_node(self._world, qmp, place.node_name)
             raise

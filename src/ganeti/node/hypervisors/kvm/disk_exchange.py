@@ -100,11 +100,12 @@ class DiskExchange:
         name = _other_node(place)
         if await _has_node(qmp, name):
             await drop_node(self._world, qmp, name)
-        node = disks.block_node(self._known, target, disks.cache_of(self._known, target, []), name)
+        cache = disks.cache_of(self._known, target, [])
+        node = disks.block_node(self._known, target, cache, name)
         if target.blockdev is None:
-            node["file"]["filename"] = await plugging.hand_over(
-                qmp, set_number(name), target.path, f"Disk {target.spec.index}", [os.O_RDONLY, os.O_RDWR]
-            )
+            modes = disks.open_flags([os.O_RDONLY, os.O_RDWR], cache)
+            what = f"Disk {target.spec.index}"
+            node["file"]["filename"] = await plugging.hand_over(qmp, set_number(name), target.path, what, modes)
         else:
             users.let_guest_in(self._places, self._known, target)
         node["read-only"] = node["file"]["read-only"] = False

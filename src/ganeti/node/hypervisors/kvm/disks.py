@@ -120,6 +120,11 @@ def cache_of(record: RuntimeRecord, disk: AttachedDisk, remarks: list[str]) -> C
     return Cache(direct=direct, through=wanted == "writethrough")
 
 
+def open_flags(modes: Sequence[int], cache: Cache) -> list[int]:
+    """Flags to open a file with that QEMU gets open: QEMU 9.1 and later looks for a descriptor with just its own."""
+    return [mode | os.O_DIRECT if cache.direct else mode for mode in modes]
+
+
 def _takes_direct(disk: AttachedDisk) -> bool:
     if not disk.path or disk.blockdev is not None:
         return True

@@ -16,7 +16,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps, users
+from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps, throttle, users
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.emulator import Emulator
 from ganeti.node.hypervisors.kvm.places import Places
@@ -105,6 +105,7 @@ class Launch:
             async with Qmp(self.places.socket(guest.name, "qmp"), timeout_s=_ANSWER_S) as qmp:
                 for command, arguments in shown.commands:
                     await qmp.execute(command, arguments)
+                await throttle.begin(qmp, self.record, self.record.disks)
                 threads = await qmp.execute("query-cpus-fast")
                 await self._await_pid_file(guest)
                 affinity.apply(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parameters that a running guest takes over: CDs, passwords, processors, memory, what a reboot does, migration.
+"""Parameters that a running guest takes over: CDs, passwords, processors, memory, limits of disks, reboots, migration.
 
 Each is noted in the runtime record when QEMU has it, so that a migration target makes the machine as it is.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.kvm import affinity, display, plugging, record, removable
+from ganeti.node.hypervisors.kvm import affinity, display, plugging, record, removable, throttle
 from ganeti.node.hypervisors.kvm.added_hardware import HardwareChange
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
@@ -70,10 +70,11 @@ class ParameterChange:
         changes: dict[str, Callable[[Qmp, str, Any], Awaitable[bool]]] = {
             **dict.fromkeys(removable.CD_PARAMETERS, self._change_cd),
             **dict.fromkeys(_PASSWORDS, self._set_password),
+            **dict.fromkeys(throttle.PARAMETERS, self._throttle),
             "cpu_mask": self._pin,
             "reboot_behavior": self._set_reboot,
         }
-        if self._known.hvparams[name] == value and name not in _PASSWORDS:
+        if self._known.hvparams.get(name) == value and name not in _PASSWORDS:
             return True
         if name in _READ_AT_USE:
             return True
@@ -131,6 +132,11 @@ class ParameterChange:
             {entry["cpu-index"]: entry["thread-id"] for entry in threads},
             anywhere=frozenset(os.sched_getaffinity(0)),
         )
+        return True
+
+    async def _throttle(self, qmp: Qmp, name: str, value: int) -> bool:
+        wanted = msgspec.structs.replace(self._known, hvparams=self._known.hvparams | {name: value})
+        await throttle.apply(qmp, wanted, self._known.disks)
         return True
 
     async def _set_reboot(self, qmp: Qmp, name: str, value: str) -> bool:

@@ -174,6 +174,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("cpu_threads", "int", 0, "threads of a core; 0 unset", minimum=0),
     Parameter("cpu_sockets", "int", 0, "sockets; 0 unset", minimum=0),
     Parameter("hotplug_vcpus", "int", 0, "virtual CPUs it can have while it runs; 0 for no more", minimum=0),
+    Parameter("disk_iops", "int", 0, "most reads and writes a second of each disk; 0 for no limit", minimum=0),
+    Parameter("disk_bandwidth", "int", 0, "most MiB a second read and written of each disk; 0 for no limit", minimum=0),
     Parameter("hotplug_memory", "int", 0, "MiB it can have while it runs; 0 for no more", minimum=0),
     Parameter("soundhw", "string", "", "sound cards, with commas between them"),
     Parameter("usb_devices", "string", "", "USB devices, with commas or blanks between them"),

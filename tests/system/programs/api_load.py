@@ -81,7 +81,7 @@ def in_queue(cluster):
     found: dict[str, list[int]] = {}
     for job in cluster.query("jobs", ["id", "ops"]):
         for entry in job["ops"][0]["reason"]:
-            if entry[0] == "gnt:idempotency":
+            if entry[0] == "gnt:idempotency" and entry[1].startswith("load-"):
                 found.setdefault(entry[1].split()[0], []).append(job["id"])
     return found
 

@@ -41,6 +41,11 @@ def resolvable() -> set[str]:
     return {*requirements(), *contradictions, *decisions}
 
 
+def test_the_index_names_each_page_of_design_once() -> None:
+    named = re.findall(r"^\| \[[^\]]+\]\(([\w.-]+\.md)\)", (DESIGN / "README.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in DESIGN.glob("*.md") if path.name != "README.md")
+
+
 def sections() -> dict[str, set[str]]:
     """Give the numbers of the headings of each document of the specification; documents without any have none."""
     found: dict[str, set[str]] = {name: set() for name in _NAMES.values()}

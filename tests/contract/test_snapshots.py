@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.contract.test_storage import DRIVERS, HARNESSES, Harness, marks, run
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage import image_io
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
 from ganeti.node.storage.lvm.volumes import Volumes
 
@@ -22,9 +24,9 @@ KEEPING = ("file", "gluster", "plain", "rbd", "sharedfile")
 class Place:
     """A disk of one template, and ways to write and read it."""
 
-    def __init__(self, harness: Harness) -> None:
+    def __init__(self, harness: Harness, image_format: str = "qcow2") -> None:
         self.driver: DiskTemplate = harness.driver()
-        params = {"format": "qcow2"} if self.driver.traits.formats else {}
+        params = {"format": image_format} if self.driver.traits.formats else {}
         self.disk: DiskSpec = harness.disk(**params)
         self.harness = harness
         kept = self.driver.snapshots()
@@ -61,12 +63,16 @@ class Place:
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
     if shutil.which("qemu-img") is None:
         pytest.skip("qemu-img makes qcow2 images")
-    harness = HARNESSES[request.param](tmp_path, request.param)
-    yield Place(harness)
+    template, _, image_format = request.param.partition(":")
+    harness = HARNESSES[template](tmp_path, template)
+    yield Place(harness, image_format or "qcow2")
     harness.close()
 
 
-over_all = pytest.mark.parametrize("place", [pytest.param(name, marks=marks(name)) for name in KEEPING], indirect=True)
+RAW = ("file:raw", "sharedfile:raw")
+over_all = pytest.mark.parametrize(
+    "place", [*(pytest.param(name, marks=marks(name)) for name in KEEPING), *RAW], indirect=True
+)
 
 
 def names(place: Place) -> list[str]:
@@ -154,3 +160,39 @@ def test_a_disk_that_went_back_has_no_bitmap_that_counts_changes(place: Place) -
     run(place.kept.revert(place.disk, "first"))
     told = subprocess.run(["qemu-img", "info", "-f", "qcow2", path], capture_output=True, text=True, check=True).stdout
     assert "ganeti-backup-one" not in told
+
+
+@pytest.mark.parametrize("place", ["file:raw"], indirect=True)
+def test_a_raw_image_that_has_grown_keeps_its_size_and_a_name_takes_its_snapshots_along(place: Place) -> None:
+    place.write("a")
+    run(place.kept.take(place.disk, "first"))
+    run(place.driver.grow(place.disk, 1))
+    place.disk = msgspec.structs.replace(place.disk, size_mib=place.disk.size_mib + 1)
+    place.write("b")
+    driver, path = place.disk.logical_id
+    renamed = [driver, path.replace("web1", "web2")]
+    run(place.driver.rename(place.disk, renamed))
+    place.disk = msgspec.structs.replace(place.disk, logical_id=renamed)
+    run(place.kept.revert(place.disk, "first"))
+    assert place.holds("a") and names(place) == ["first"]
+    found = run(place.driver.find(place.disk))
+    assert found is not None and found.size_mib == place.disk.size_mib
+    run(place.driver.remove(place.disk))
+    assert place.harness.left() == []
+
+
+@pytest.mark.parametrize("place", ["file:raw"], indirect=True)
+def test_a_revert_of_a_raw_image_that_is_cut_off_leaves_it_as_it_was(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    place.write("a")
+    run(place.kept.take(place.disk, "first"))
+    place.write("b")
+    with monkeypatch.context() as patch:
+        patch.setattr(image_io, "copy_raw", fails)
+        with pytest.raises(BlockDeviceError, match="No space left"):
+            run(place.kept.revert(place.disk, "first"))
+    assert place.holds("b") and names(place) == ["first"]

@@ -243,6 +243,8 @@ class Instance(Stored, frozen=True, kw_only=True):
     network_port: int | None = None
     forthcoming: bool | None = None
     tags: list[str] = []
+    reverting: str | None = None
+    """The snapshot that its disks are taken back to; until all of them are, some hold another state than others."""
 
 
 class Network(Stored, frozen=True, kw_only=True):

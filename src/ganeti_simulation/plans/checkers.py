@@ -254,8 +254,8 @@ class Checkers:
         }
         named = self._named(master)
         for _, path in _images(self._world):
-            # A half-made image goes with its disk: whoever removes the disk, or is told to, removes it too.
-            if path not in disks and path.removesuffix(".new") not in named:
+            # A half-made image and snapshots go with their disk: whoever removes it, or is told to, removes them too.
+            if path.partition(".snap-")[0] not in disks and path.removesuffix(".new") not in named:
                 self.violated(f"{path} belongs to no instance, and no undo record names it")
         forthcoming = [
             json.loads(data)["name"]

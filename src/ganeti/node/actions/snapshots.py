@@ -23,6 +23,11 @@ async def instance_snapshot_take(node: NodeState, *, instance: InstanceSpec, nam
     try:
         for disk in instance.disks:
             kept = _of(node, disk)
+            if guest is not None and not frozen and kept.copies(disk):
+                raise BlockDeviceError(
+                    f"Disk {disk.index} of {instance.name} is a raw image that the guest writes: shut it down, give it "
+                    "an agent that holds its writes (use_guest_agent), or make disks with format=qcow2"
+                )
             if guest is not None and kept.needs_guest(disk):
                 if name not in [each.name for each in await kept.of(disk)]:
                     await guest.take(instance.name, disk, name)

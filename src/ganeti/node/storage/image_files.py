@@ -22,13 +22,14 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage import image_io
+from ganeti.node.storage import image_io, raw_snapshots
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.held_images import HeldImages
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
 from ganeti.node.storage.qcow2_snapshots import Qcow2Snapshots
+from ganeti.node.storage.raw_snapshots import ImageSnapshots, RawSnapshots
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.boot import boot_identity
 
@@ -191,7 +192,9 @@ class ImageFileTemplate(DiskTemplate):
             raise image_io.failed("copied", path, err) from err
 
     def snapshots(self) -> Snapshots | None:
-        return Qcow2Snapshots(self._place, self._qemu_img) if self.traits.formats else None
+        if not self.traits.formats:
+            return None
+        return ImageSnapshots(RawSnapshots(self._place), Qcow2Snapshots(self._place, self._qemu_img))
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         path = await self._place(disk)
@@ -304,6 +307,7 @@ class ImageFileTemplate(DiskTemplate):
 
     def _rename(self, old_path: str, path: str) -> None:
         self._make_directory(path)
+        raw_snapshots.rename_with(old_path, path)
         image_io.publish(old_path, path)
         image_io.sync(os.path.dirname(old_path))
         self._remove_directory(old_path)
@@ -355,6 +359,7 @@ class ImageFileTemplate(DiskTemplate):
     def _remove(self, path: str, disk: DiskSpec) -> None:
         for name in (path, f"{path}.new"):
             image_io.unlink(name)
+        raw_snapshots.remove_all(path)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             image_io.sync(os.path.dirname(path))  # or a loss of power would bring back what nobody names any more
         if self.traits.shared:
@@ -412,7 +417,7 @@ def _images_below(setting: str, top: str) -> list[str]:
 
 
 def _image_of(name: str) -> str:
-    return name.partition(".lock")[0].removesuffix(f".{MIRROR}")
+    return name.partition(raw_snapshots.MARK)[0].partition(".lock")[0].removesuffix(f".{MIRROR}")
 
 
 def _is_full(disk: DiskSpec) -> bool:

@@ -32,6 +32,11 @@ class Snapshots(ABC):
         del disk
         return False
 
+    def copies(self, disk: DiskSpec) -> bool:
+        """Whether taking one copies the disk, so that nobody may write it meanwhile."""
+        del disk
+        return False
+
     @abstractmethod
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
         """All that there are, the oldest first."""

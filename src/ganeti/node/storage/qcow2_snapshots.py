@@ -46,7 +46,7 @@ class Qcow2Snapshots(Snapshots):
         return True
 
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
-        image = await self._look(await self._checked(disk))
+        image = await self._look(await self._place(disk))
         return [Snapshot(name=each.name, created_s=each.seconds) for each in image.snapshots]
 
     async def take(self, disk: DiskSpec, name: str) -> None:
@@ -55,7 +55,7 @@ class Qcow2Snapshots(Snapshots):
     async def revert(self, disk: DiskSpec, name: str) -> None:
         if name not in [each.name for each in await self.of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        path = await self._checked(disk)
+        path = await self._place(disk)
         for bitmap in (await self._look(path)).specific.data.bitmaps:  # they would not tell of what is changed now
             words = ["bitmap", "--remove", "-f", QCOW2, path, bitmap.name]
             await self._tool(words, f"The bitmap {bitmap.name} of disk {path} cannot be removed")
@@ -72,12 +72,5 @@ class Qcow2Snapshots(Snapshots):
     async def _change(self, disk: DiskSpec, action: str, name: str, *, there: bool) -> None:
         """Where it is done already, nothing is."""
         if (name in [each.name for each in await self.of(disk)]) == there:
-            path = await self._checked(disk)
+            path = await self._place(disk)
             await self._tool(["snapshot", "-q", action, name, path], f"Snapshot {name} of disk {path} cannot be")
-
-    async def _checked(self, disk: DiskSpec) -> str:
-        if disk.params.get("format") != QCOW2:
-            raise BlockDeviceError(
-                f"Disk {disk.index} is a raw image, which keeps no snapshots: make disks with format=qcow2"
-            )
-        return await self._place(disk)

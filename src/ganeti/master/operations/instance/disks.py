@@ -6,6 +6,7 @@ from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
+from ganeti.master.operations.instance.existing import require_one_moment
 from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.ports.context import OperationContext
@@ -74,6 +75,7 @@ async def wipe(ctx: OperationContext, side: Side, disk: DiskSpec, *, from_mib: i
 
 async def open_disks(ctx: OperationContext, plan: DiskPlan, *, ignore_secondaries: bool = False) -> None:
     """Open the disks, their undo being recorded; with *ignore_secondaries* a copy may fall behind."""
+    require_one_moment(ctx.config.view().instance(plan.primary.spec.uuid))
     for side in plan.absent:
         ctx.log.warning(f"Node {side.node_name} is offline: its copy of the disks of {side.spec.name} falls behind")
     for step in plan.open():

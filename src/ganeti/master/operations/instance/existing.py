@@ -36,9 +36,23 @@ def wrong_input(err: ParameterError) -> PrerequisiteError:
     return PrerequisiteError(str(err), WRONG_INPUT)
 
 
-def require_complete(instance: Instance, deed: str) -> None:
+def require_complete(instance: Instance, deed: str, *, reverting: bool = False) -> None:
+    """Refuse an instance without disks, and unless *reverting* one whose disks hold states of different moments."""
     if instance.forthcoming:
         raise PrerequisiteError(f"Instance {instance.name} is only reserved so far: it cannot be {deed}", WRONG_STATE)
+    if not reverting:
+        require_one_moment(instance)
+
+
+def require_one_moment(instance: Instance) -> None:
+    """Raise `PrerequisiteError` where a revert to a snapshot was interrupted between two disks."""
+    if instance.reverting is not None:
+        raise PrerequisiteError(
+            f"Going back to snapshot {instance.reverting} was interrupted, so the disks of {instance.name} may hold "
+            f"states of different moments: complete it (gnt-instance snapshot revert {instance.name} "
+            f"{instance.reverting}), or revert to another snapshot",
+            WRONG_STATE,
+        )
 
 
 async def guest_on_primary(

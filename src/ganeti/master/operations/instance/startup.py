@@ -12,7 +12,12 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState
-from ganeti.master.operations.instance.existing import instance_and_nodes, tell_needless, wrong_input
+from ganeti.master.operations.instance.existing import (
+    instance_and_nodes,
+    require_one_moment,
+    tell_needless,
+    wrong_input,
+)
 from ganeti.master.operations.instance.power import start_on_primary
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember, Values
@@ -71,6 +76,7 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_one_moment(instance)
         if instance.forthcoming:
             raise PrerequisiteError(
                 f"Instance {instance.name} is only reserved so far: it cannot be started", WRONG_STATE

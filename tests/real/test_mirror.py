@@ -317,6 +317,31 @@ def test_no_acknowledged_write_is_lost_with_the_primary(pair: Pair) -> None:
         primary, secondary = secondary, primary
 
 
+def test_both_copies_are_identical_after_each_loss_of_the_secondary(pair: Pair) -> None:
+    """Its power, its relay or its storage daemon goes at a random moment of writing, and comes back at another one."""
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk) as web1:
+        for seed in range(examples(5, quick=2, campaign=200)):
+            draw = random.Random(f"secondary {seed}")
+            web1.write_some(draw, draw.randrange(1, 15))
+            match draw.choice(("power", "relay", "storage daemon")):
+                case "power":
+                    pair.two.pull_the_plug()
+                    web1.write_some(draw, draw.randrange(1, 15))
+                    pair.two.start()
+                case "relay":
+                    pair.two.kill()
+                    web1.write_some(draw, draw.randrange(1, 15))
+                    pair.two.start()
+                case _:
+                    os.kill(pair.two.storage_daemons()[0], signal.SIGKILL)
+                    web1.write_some(draw, draw.randrange(1, 15))
+            run(pair.two.driver.become_secondary(disk))  # as the watcher has it done
+            wait_until(lambda: pair.are_equal(disk), f"loss {seed}: both copies are identical")
+            pair.wait_equal(disk, pair.one)
+            assert pair.are_equal(disk), seed
+
+
 def test_what_is_open_is_told(pair: Pair) -> None:
     disk = pair.opened(pair.disk())
     assert [opened.role for opened in pair.one.places.opened()] == [PRIMARY]

@@ -78,6 +78,7 @@ class StorageDaemon:
     async def start(self, export: str) -> None:
         """Serve the image under the name *export*; one that runs is taken as it is. Raises `BlockDeviceError`."""
         if self.process_id() is None:
+            self._drop()  # of the one before, which may have been killed
             await self._spawn()
         try:
             qmp = await self._connection()

@@ -89,7 +89,7 @@ class ImageSnapshots(Snapshots):
 def rename_with(old_path: str, path: str) -> None:
     """Let the snapshots of an image follow it to another name."""
     for name in _kept(old_path):
-        os.rename(name, path + name.removeprefix(old_path))
+        image_io.publish(name, path + name.removeprefix(old_path))
 
 
 def remove_all(path: str) -> None:

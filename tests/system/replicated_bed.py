@@ -40,6 +40,7 @@ class ReplicatedBed(FakeBed):
             (place / name).write_bytes((FAKES / source).read_bytes())
             (place / name).chmod(0o755)
         settings = {"node": node, "version": VERSION, "states": f"{SHARED}/states.json", "dev": "/dev"}
+        settings["volumes"] = f"{SHARED}/{node}"
         (place / "settings.json").write_text(json.dumps(settings))
         sbin = upper / "usr/sbin"
         sbin.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,7 @@ class ReplicatedBed(FakeBed):
         self.run(
             "sh",
             "-c",
-            "for each in /var/lib/volume-group/*.volume; do [ -e $each ] || continue; "
+            f"for each in {SHARED}/{node}/*.volume; do [ -e $each ] || continue; "
             "mkdir -p /dev/xenvg; name=$(basename $each .volume); ln -sf $each /dev/xenvg/$name; done",
             node=node,
         )
@@ -79,7 +80,7 @@ class ReplicatedBed(FakeBed):
         return {}
 
     def volumes(self, node: str) -> list[str]:
-        place = self.layout.node(node).upper / "var/lib/volume-group"
+        place = self.layout.shared / ".module" / node
         return sorted(path.name.removesuffix(".volume") for path in place.glob("*.volume"))
 
 

@@ -52,6 +52,12 @@ def numbered(draft: Draft, disk: Disk) -> Disk:
     return disk
 
 
+def resized(disk: Disk, size_mib: int) -> Disk:
+    """The disk with another size; the first of its parts has the data."""
+    parts = [replace(part, size=size_mib) if index == 0 else part for index, part in enumerate(disk.children)]
+    return replace(disk, size=size_mib, children=parts)
+
+
 def on_nodes(disk: Disk, nodes: Sequence[str]) -> Disk:
     """The disk on other nodes: one that stays keeps its place in the logical id, and its minor; the port is another.
 

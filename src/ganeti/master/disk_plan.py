@@ -157,7 +157,7 @@ def disk_plan(view: ConfigView, catalogue: Catalogue, spec: InstanceSpec) -> Dis
     copies: dict[str, list[DiskSpec]] = {}
     for disk in spec.disks:
         if catalogue.template(disk.template).node_count > 1:
-            for uuid in view.disk(disk.uuid).nodes:
+            for uuid in disk.holders or view.disk(disk.uuid).nodes:
                 copies.setdefault(uuid, []).append(disk)
     copies.pop(spec.primary_node_uuid, None)
     nodes = [(view.node(uuid), disks) for uuid, disks in copies.items()]

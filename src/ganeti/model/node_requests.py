@@ -35,6 +35,12 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     primary: str = ""
     """The node that uses the disk: when all copies are new, its own is the one that the others get."""
 
+    @property
+    def label(self) -> str:
+        """What people and logs call it; where it has parts, the first of them: a secret may end its own logical id."""
+        logical_id = self.children[0].logical_id if self.children else self.logical_id
+        return str(logical_id[-1]) if logical_id else self.uuid
+
 
 class NicSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     index: int

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PLACE = Path("/var/lib/volume-group")
+SETTINGS = json.loads((Path(os.path.realpath(__file__)).parent / "settings.json").read_text())
+PLACE = Path(SETTINGS["volumes"])
 GROUP, SIZE, EXTENT = "xenvg", 40960 * 2**20, 2**20
 DEV = Path("/dev") / GROUP
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ganeti.base.paths import Paths
 from ganeti.master.instance_spec import disk_spec
+from ganeti.master.verify import replication
 from ganeti.model import inheritance
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import Instance, Node, NodeGroup
@@ -144,6 +145,7 @@ def node_checks(
         "bridges": bridges(view, group, _instances_of(view, online)),
         "allowed-file-storage-paths": bool(units) or None,
         "storage": units,
+        "replication": replication.templates(view, catalogue),
         "disks": units,
         "disk-status": disks,
         "hypervisor": hypervisors,

@@ -113,7 +113,8 @@ def disks(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Fi
             faults = reports[uuid].part("disk-status", {}) if uuid in reports else {}
             if disk.uuid not in faults:
                 continue
-            name = str(disk.logical_id[-1]) if disk.logical_id else disk.uuid
+            named = (disk.children[0] if disk.children else disk).logical_id
+            name = str(named[-1]) if named else disk.uuid
             node = view.node(uuid).name
             if (fault := faults[disk.uuid]) is None:
                 message = f"disk/{index} {name} is missing on node {node}"

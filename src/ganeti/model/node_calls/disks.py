@@ -28,6 +28,14 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of this node's copy, where the template counts them."""
 
 
+class Replication(msgspec.Struct, frozen=True, kw_only=True):
+    """What replicates disks on a node: the version of its kernel module, the helper this runs, minors in use."""
+
+    version: str
+    helper: str | None
+    minors: list[int]
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A state of a disk that is kept under a name."""
 

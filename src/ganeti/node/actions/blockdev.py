@@ -20,7 +20,7 @@ from ganeti.node.storage.interface import GivesBack
 async def blockdev_create(node: NodeState, *, disk: DiskSpec) -> None:
     """Make a disk, whole or not at all."""
     await node.template_of(disk).create(disk)
-    node.world.log(f"disk {_name(disk)} of {disk.size_mib} MiB made")
+    node.world.log(f"disk {disk.label} of {disk.size_mib} MiB made")
 
 
 @node_call(timeout_s=SLOW_S)
@@ -37,34 +37,34 @@ async def blockdev_convert(node: NodeState, *, source: DiskSpec, target: DiskSpe
         for disk in (source, target)
     ]
     await copy_disk(node.world, *disks)
-    node.world.log(f"disk {_name(source)} of instance {owner} copied to {_name(target)}")
+    node.world.log(f"disk {source.label} of instance {owner} copied to {target.label}")
 
 
 @node_call()
 async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
     await node.template_of(disk).remove(disk)
-    node.world.log(f"disk {_name(disk)} removed")
+    node.world.log(f"disk {disk.label} removed")
 
 
 @node_call(timeout_s=SLOW_S)
 async def blockdev_renew(node: NodeState, *, disk: DiskSpec) -> None:
     """Make this node's copy anew, empty; another node gives it the content when both are open."""
     await node.template_of(disk).renew(disk)
-    node.world.log(f"copy of disk {_name(disk)} made anew")
+    node.world.log(f"copy of disk {disk.label} made anew")
 
 
 @node_call()
 async def blockdev_rename(node: NodeState, *, disk: DiskSpec, logical_id: list[Any]) -> None:
     """Give a closed disk another logical id; where that names it already, nothing is done."""
     await node.template_of(disk).rename(disk, logical_id)
-    node.world.log(f"disk {_name(disk)} renamed to {logical_id[-1]}")
+    node.world.log(f"disk {disk.label} renamed to {logical_id[-1]}")
 
 
 @node_call()
 async def blockdev_adopt(node: NodeState, *, disk: DiskSpec, source: list[Any]) -> None:
     """Let a volume that nobody uses become a disk."""
     await node.template_of(disk).adopt(disk, source)
-    node.world.log(f"volume {source[-1]} is disk {_name(disk)} now")
+    node.world.log(f"volume {source[-1]} is disk {disk.label} now")
 
 
 @node_call()
@@ -89,7 +89,7 @@ async def blockdev_find(node: NodeState, asked: BlockdevFind) -> DiskStatus | No
 async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_use: bool = False) -> None:
     """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
     await node.template_of(disk).grow(disk, amount_mib, in_use=in_use)
-    node.world.log(f"disk {_name(disk)} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
+    node.world.log(f"disk {disk.label} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
 
 
 @node_call()
@@ -98,7 +98,7 @@ async def blockdev_ungrow(node: NodeState, *, disk: DiskSpec) -> None:
     template = node.template_of(disk)
     if isinstance(template, GivesBack):
         await template.ungrow(disk)
-        node.world.log(f"disk {_name(disk)} has {disk.size_mib} MiB again")
+        node.world.log(f"disk {disk.label} has {disk.size_mib} MiB again")
 
 
 @answers(BlockdevGetdimensions, changes=False)
@@ -147,9 +147,3 @@ def _remove_directory(allowed: AllowedPaths, file_storage_dir: str) -> None:
         if err.errno == errno.ENOTEMPTY:
             raise BlockDeviceError(f"Directory {file_storage_dir} cannot be removed: there are files in it") from err
         raise BlockDeviceError(f"Directory {file_storage_dir} cannot be removed: {err.strerror}") from err
-
-
-def _name(disk: DiskSpec) -> str:
-    """What lies on other disks is called as the first of them; its own logical id ends with its secret."""
-    logical_id = disk.children[0].logical_id if disk.children else disk.logical_id
-    return str(logical_id[-1]) if logical_id else disk.uuid

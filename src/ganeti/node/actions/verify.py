@@ -31,6 +31,7 @@ from ganeti.node.actions.registry import NORMAL_S, node_call
 from ganeti.node.os import definition
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
+from ganeti.node.storage.interface import Replicates
 from ganeti.system.accounts import too_open
 from ganeti.wire.config_fingerprint import fingerprint_of
 
@@ -105,6 +106,8 @@ class NodeChecks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Answer: sentences."""
     oslist: bool | None = None
     """Answer: that of `os_diagnose`."""
+    replication: list[str] | None = None
+    """Disk templates; answer: by template, the version of what replicates their disks, its helper and minors in use."""
     ssh_keys: bool | None = None
     """Answer: ``{"let-in": [digest], "marked": {node uuid: [digest]}, "known": {node uuid: [digest]}}``: the public
     keys that `authorized_keys` of root lets in, those of them that are marked as a node's, and those in
@@ -218,6 +221,18 @@ async def _disks(node: NodeState, value: list[StorageUnit]) -> Any:
         f"{unit.template} {unit.setting}": list(await node.template(unit.template).list_owned(unit.setting))
         for unit in value
     }
+
+
+async def _replication(node: NodeState, value: list[str]) -> Any:
+    found: dict[str, Any] = {}
+    for name in value:
+        template = node.template(name)
+        if isinstance(template, Replicates):
+            try:
+                found[name] = msgspec.to_builtins(await template.replication())
+            except BlockDeviceError as err:
+                found[name] = {"error": str(err)}
+    return found
 
 
 async def _disk_status(node: NodeState, value: list[DiskSpec]) -> Any:
@@ -406,6 +421,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "node_net_test": _node_net_test,
     "oob_paths": _oob_paths,
     "oslist": _oslist,
+    "replication": _replication,
     "ssh_keys": _ssh_keys,
     "time": _time,
     "used_addresses": _used_addresses,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import DiskStatus, Snapshot
+from ganeti.model.node_calls.disks import DiskStatus, Replication, Snapshot
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
@@ -60,6 +60,14 @@ class GivesBack(ABC):
     @abstractmethod
     async def ungrow(self, disk: DiskSpec) -> None:
         """Cut a copy that the primary node does not use, which has grown alone, to the size in *disk*."""
+
+
+class Replicates(ABC):
+    """A template whose copies the kernel keeps equal, by devices of its own."""
+
+    @abstractmethod
+    async def replication(self) -> Replication:
+        """What the kernel module is and has; raises `BlockDeviceError` where there is none."""
 
 
 class Copies:

@@ -16,14 +16,13 @@ from ganeti.master.operations.parameters import (
     Text,
     Values,
 )
-from ganeti.master.parameter import Parameter, Refused
+from ganeti.master.parameter import Parameter
 
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 NameChange = tuple[Literal["add", "remove"], Text]
 
 UserIds = list[tuple[int, int]]
 """Ranges, both ends counted."""
-_NOT_YET = Refused("Of a cluster that exists, {name} cannot be changed yet: it keeps what it was made with")
 """Nodes or instances must be asked about these."""
 
 
@@ -123,8 +122,7 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     ipolicy: ClusterPolicy | None = None
     drbd_helper: Annotated[
         str | None,
-        Parameter("helper of the mirror's kernel part", "--drbd-usermode-helper", metavar="PATH"),
-        _NOT_YET,
+        Parameter('helper of the mirror\'s kernel part; "" for none', "--drbd-usermode-helper", metavar="PATH"),
     ] = None
     master_netdev: Annotated[
         str | None,

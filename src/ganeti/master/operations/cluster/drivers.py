@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which hypervisors and disk templates a cluster enables, and where its disks lie: what instances and nodes allow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ganeti.base import names
 from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.base.natural import natural_key
 from ganeti.model import cluster_values, inheritance
@@ -65,6 +67,21 @@ def checked_directory(setting: str, path: str) -> str:
     return cluster_values.storage_directory(setting, path) if path else ""
 
 
+def checked_helper(path: str) -> str | None:
+    """Give *path* as the cluster keeps it, null for none; raises `ParameterError`."""
+    if path and (fault := names.absolute_path_fault(path)) is not None:
+        raise ParameterError(f"The helper '{names.shown(path)}' cannot be one: {fault}")
+    return path or None
+
+
+def _other_helpers(node: str, found: Mapping[str, Any], wanted: str) -> list[str]:
+    return [
+        part.get("error") or f"Node {node} has drbd helper {part['helper']}, not {wanted}: load its kernel module so"
+        for part in found.values()
+        if part.get("helper") != wanted
+    ]
+
+
 async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> list[str]:
     """Say why nodes cannot use what *new* enables and *old* does not: places of disks, hypervisors."""
     catalogue, view = ctx.catalogue, ctx.config.view()
@@ -79,16 +96,23 @@ async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> li
         for name in new.enabled_hypervisors
         if name not in old.enabled_hypervisors
     }
-    if not units and not hypervisors:
+    helper = new.drbd_usermode_helper if new.drbd_usermode_helper != old.drbd_usermode_helper else None
+    replicating = [
+        name
+        for name in new.enabled_disk_templates
+        if helper and (traits := catalogue.template(name)).has_secondary and traits.uses_node_disk
+    ]
+    if not units and not hypervisors and not replicating:
         return []
     nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
     found = []
-    checks = {"storage": units, "hypervisor": hypervisors}
+    checks = {"storage": units, "hypervisor": hypervisors} | ({"replication": replicating} if replicating else {})
     for answer in await ctx.nodes.call_many(nodes, "node_verify", checks=checks):
         node = view.node(answer.node_uuid).name
         if answer.error is not None:
             found.append(f"Node {node} cannot be asked: {answer.error}")
             continue
+        found += _other_helpers(node, answer.value.get("replication", {}), helper or "")
         for key in ("storage", "hypervisor"):
             for what, sentences in answer.value.get(key, {}).items():
                 found += [f"Node {node}, {what.split(' ')[0]}: {sentence}" for sentence in sentences]

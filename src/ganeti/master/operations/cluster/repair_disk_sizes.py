@@ -3,10 +3,9 @@
 
 from typing import Annotated
 
-from msgspec.structs import replace
-
 from ganeti.base.command import Argument, Command
 from ganeti.base.errors import GanetiError
+from ganeti.master.disk_numbers import resized
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
@@ -34,7 +33,7 @@ class CorrectDiskSizes(Change, frozen=True, kw_only=True):
     def apply(self, draft: Draft) -> None:
         for uuid, size_mib in self.sizes_mib.items():
             if draft.get("disks", uuid) is not None:
-                draft.put("disks", replace(draft.disk(uuid), size=size_mib))
+                draft.put("disks", resized(draft.disk(uuid), size_mib))
 
 
 @operation(

@@ -257,6 +257,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             self.enabled_hypervisors,
             self.enabled_disk_templates,
             self.vg_name,
+            self.drbd_helper,
             *(getattr(self, name) for name in DIRECTORIES),
         )
         return any(value is not None for value in given)
@@ -270,6 +271,8 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         }
         if self.vg_name is not None:
             values["volume_group_name"] = self.vg_name or None
+        if self.drbd_helper is not None:
+            values["drbd_usermode_helper"] = drivers.checked_helper(self.drbd_helper)
         if self.enabled_hypervisors is not None:
             values["enabled_hypervisors"] = drivers.checked_hypervisors(view, self.enabled_hypervisors, catalogue)
             without: dict[str, Any] = {

@@ -20,7 +20,16 @@ from ganeti.master.operations.parameters import (
     Verbose,
     VerifyClutter,
 )
-from ganeti.master.verify import asking, backups, hook_results, instances, nodes, shared_files, ssh_keys
+from ganeti.master.verify import (
+    asking,
+    backups,
+    hook_results,
+    instances,
+    nodes,
+    replication,
+    shared_files,
+    ssh_keys,
+)
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
@@ -231,6 +240,7 @@ class _Work:
             self._name(f"* Verifying node {report.node.name} ({self._role(report.node)})")
             self._add(self._node_findings(report))
         self._add(nodes.operating_systems(answers))
+        self._add(replication.versions(answers))
 
     def _role(self, node: Node) -> str:
         if node.uuid == self.scope.view.cluster.master_node:
@@ -249,6 +259,7 @@ class _Work:
         yield from nodes.hypervisors(report)
         yield from nodes.storage(report, catalogue)
         yield from nodes.programs(report)
+        yield from replication.of_node(view, report)
 
     def _instances(self, reports: dict[str, NodeReport]) -> None:
         scope, view = self.scope, self.scope.view

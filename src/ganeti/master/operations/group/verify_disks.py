@@ -86,7 +86,7 @@ class VerifyGroupDisks(Operation[FoundDisks], frozen=True, kw_only=True, forbid_
                 continue
             for (name, disk), size in zip(disks_there, sizes, strict=True):
                 if size is None:
-                    lost.setdefault(name, []).append([node.name, str(disk.logical_id[-1])])
+                    lost.setdefault(name, []).append([node.name, disk.label])
         return faults, await self._behind(ctx, mirrored, faults, lost), lost
 
     async def _behind(

@@ -41,6 +41,7 @@ async def ask_states(ctx: OperationContext, disk: DiskSpec, nodes: list[str], de
 
 
 def describe(view: ConfigView, instance: Instance, disk: Disk, states: DiskStates) -> dict[str, Any]:
+    """Parts of a disk name no nodes: each lies on one, and nothing keeps it equal but the disk above it."""
     children = states.children or (NOT_ASKED,) * len(disk.children)
     speed = None if states.primary is None else states.primary.sync_speed_kib
     return {
@@ -52,7 +53,8 @@ def describe(view: ConfigView, instance: Instance, disk: Disk, states: DiskState
         "pstatus": _status(states.primary),
         "sstatus": _status(states.secondary),
         "children": [
-            describe(view, instance, child, state) for child, state in zip(disk.children, children, strict=True)
+            describe(view, instance, child, state) | {"nodes": []}
+            for child, state in zip(disk.children, children, strict=True)
         ],
         "mode": disk.mode,
         "size": disk.size,

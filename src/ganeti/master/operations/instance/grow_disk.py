@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.master.disk_numbers import resized
 from ganeti.master.disk_plan import DiskStep
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
@@ -39,7 +40,7 @@ class SetDiskSize(Change, frozen=True, kw_only=True):
     size_mib: int
 
     def apply(self, draft: Draft) -> None:
-        draft.put("disks", replace(draft.disk(self.disk_uuid), size=self.size_mib))
+        draft.put("disks", resized(draft.disk(self.disk_uuid), self.size_mib))
 
 
 @dataclass(frozen=True)

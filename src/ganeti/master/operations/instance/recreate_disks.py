@@ -12,7 +12,7 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master import allocation
 from ganeti.master.allocator_input import allocate_request
-from ganeti.master.disk_numbers import exchange_numbers, on_nodes
+from ganeti.master.disk_numbers import exchange_numbers, on_nodes, resized
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
@@ -259,7 +259,7 @@ def _with_values(
                 f"Disk {index}: '{key}' cannot be changed: there are {', '.join(_CHANGEABLE)}", WRONG_INPUT
             )
     asked = read_disk(index, {"size": disk.size, "mode": disk.mode} | dict(values), template, ctx.entropy)
-    return replace(disk, size=asked.size, mode=asked.mode)
+    return replace(resized(disk, asked.size), mode=asked.mode)
 
 
 def _check_nodes(instance: Instance, nodes: Sequence[str], template: TemplateTraits, *, all_disks: bool) -> None:

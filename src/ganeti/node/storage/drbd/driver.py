@@ -12,7 +12,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import FAULTY, DiskStatus
+from ganeti.model.node_calls.disks import FAULTY, DiskStatus, Replication
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.templates import PAIRED, TEMPLATES
@@ -21,9 +21,9 @@ from ganeti.node.storage.drbd import places
 from ganeti.node.storage.drbd.parameters import PARAMETERS
 from ganeti.node.storage.drbd.places import Link, link_of, volumes
 from ganeti.node.storage.drbd.states import INCONSISTENT, PRIMARY, UP_TO_DATE, Device
-from ganeti.node.storage.drbd.tools import Tools, tools_of
+from ganeti.node.storage.drbd.tools import Tools, read_helper, tools_of
 from ganeti.node.storage.image_io import in_thread
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, Replicates
 from ganeti.node.storage.lvm.driver import LogicalVolumes
 from ganeti.node.storage.lvm.volumes import MIB
 from ganeti.ports.node_world import NodeWorld
@@ -33,7 +33,7 @@ _CONNECT_S = 10.0
 _POLL_S = 0.2
 
 
-class ReplicatedVolumes(DiskTemplate):
+class ReplicatedVolumes(DiskTemplate, Replicates):
     traits = replace(
         TEMPLATES[PAIRED],
         parameters=PARAMETERS,
@@ -70,7 +70,7 @@ class ReplicatedVolumes(DiskTemplate):
                     f"Disk {disk.index} is in use on node {link.peer_name} by instance {owner}: see that it ends there"
                 )
             await self._promote(disk, link, device)
-        return AttachedDisk(spec=disk, path=self._path(link))
+        return AttachedDisk(spec=disk, path=_path(self.world, link))
 
     async def deactivate(self, disk: DiskSpec) -> None:
         link = link_of(disk, self.world.node_name)
@@ -116,7 +116,7 @@ class ReplicatedVolumes(DiskTemplate):
             if remote:
                 await tools.setup_all(tools.disconnect_words(link, remote))
             await tools.take_role(link, "primary", force=True)
-        self.world.log(f"disk {self._path(link)} taken from {link.peer_name} for {owner}: {reason}")
+        self.world.log(f"disk {_path(self.world, link)} taken from {link.peer_name} for {owner}: {reason}")
 
     async def renew(self, disk: DiskSpec) -> None:
         """A guest that has the disk open here goes on with the other copy meanwhile."""
@@ -136,6 +136,8 @@ class ReplicatedVolumes(DiskTemplate):
             await self._attach(disk, link, "")
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
+        if self.world.node_name not in disk.copies:
+            return None
         link = link_of(disk, self.world.node_name)
         data, meta = [await self.volumes.find(volume) for volume in volumes(disk)]
         device = await (await self.tools()).device(link)
@@ -181,7 +183,7 @@ class ReplicatedVolumes(DiskTemplate):
         if device is None:
             await self.volumes.wipe(volumes(disk)[0], offset_mib, size_mib)
         elif device.is_primary:
-            await in_thread(devices.write_zeros, self._path(link), offset_mib * MIB, size_mib * MIB)
+            await in_thread(devices.write_zeros, _path(self.world, link), offset_mib * MIB, size_mib * MIB)
 
     async def space(self, setting: str) -> StorageSpace:
         return structs.replace(await self.volumes.space(setting), type=self.traits.storage_type)
@@ -197,6 +199,11 @@ class ReplicatedVolumes(DiskTemplate):
     async def list_owned(self, setting: str) -> Sequence[str]:
         """Its volumes are those of the template of volumes."""
         return []
+
+    async def replication(self) -> Replication:
+        tools = await self.tools()
+        helper = await in_thread(read_helper, self.world)
+        return Replication(version=tools.version, helper=helper, minors=sorted(await tools.devices()))
 
     async def tools(self) -> Tools:
         """Those of the kernel module, of which a machine has one version until it restarts."""
@@ -234,7 +241,7 @@ class ReplicatedVolumes(DiskTemplate):
             await self._connect(disk, link, two_primaries=two_primaries)
         device = await tools.device(link)
         if device is None:
-            raise BlockDeviceError(f"Device {self._path(link)} was not made: see the kernel's log")
+            raise BlockDeviceError(f"Device {_path(self.world, link)} was not made: see the kernel's log")
         return device
 
     async def _attach(self, disk: DiskSpec, link: Link, owner: str, *, new: bool = False) -> None:
@@ -293,5 +300,6 @@ class ReplicatedVolumes(DiskTemplate):
     async def _volume_path(self, volume: DiskSpec, owner: str) -> str:
         return os.path.realpath((await self.volumes.activate(volume, owner)).path)
 
-    def _path(self, link: Link) -> str:
-        return self.world.paths.under(f"/dev/drbd{link.minor}")
+
+def _path(world: NodeWorld, link: Link) -> str:
+    return world.paths.under(f"/dev/drbd{link.minor}")

@@ -208,6 +208,15 @@ def read_proc(world: NodeWorld) -> str | None:
         raise BlockDeviceError(f"/proc/drbd cannot be read: {err.strerror}") from err
 
 
+def read_helper(world: NodeWorld) -> str | None:
+    """What the kernel module runs when something happens to a device; None where it does not tell."""
+    try:
+        with open(world.paths.under("/sys/module/drbd/parameters/usermode_helper"), encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 def version_in(text: str) -> str:
     """The version of the kernel module, told by ``/proc/drbd`` or by ``drbdadm --version``; empty where none is loaded.
 

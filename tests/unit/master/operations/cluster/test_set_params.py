@@ -412,3 +412,13 @@ def test_the_pool_of_user_ids_is_set_and_changed_in_parts() -> None:
         modify(ctx, remove_uids=[(300, 301)])
     modify(ctx, uid_pool=[])
     assert ctx.config.view().cluster.uid_pool == []
+
+
+def test_the_helper_of_mirrored_volumes_is_a_program() -> None:
+    ctx = make()
+    modify(ctx, drbd_helper="/bin/false")
+    assert ctx.config.view().cluster.drbd_usermode_helper == "/bin/false"
+    modify(ctx, drbd_helper="")
+    assert ctx.config.view().cluster.drbd_usermode_helper is None
+    with pytest.raises(PrerequisiteError, match="The helper 'true' cannot be one"):
+        modify(ctx, drbd_helper="true")

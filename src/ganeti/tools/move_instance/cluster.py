@@ -18,6 +18,7 @@ from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS
 PORT = 5080
 _TIMEOUT_S = 60.0
 _TRIES = 5
+_END_WITHIN_S = 300.0
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.1, 2.0
 
 
@@ -162,7 +163,11 @@ class Job:
                 return
             say(f"Cancelling the {self}")
             self.cluster.cancel(self.id)
+            end_s = time.monotonic() + _END_WITHIN_S
             while not self.over():
+                if time.monotonic() > end_s:
+                    say(f"The {self} goes on: see gnt-job info {self.id} there")
+                    return
                 time.sleep(0.2)
         except (PrerequisiteError, TransportError) as err:
             say(f"The {self} could not be cancelled: {err}")

@@ -14,7 +14,6 @@ from ganeti.tools.move_instance.cluster import Cluster, Job
 from ganeti.tools.move_instance.request import Wanted, creation, export
 
 REMOTE_IMPORT = "remote-import"
-_NO_ROOM_NOW = "temp_insufficient_resources"
 
 
 class Move:
@@ -61,9 +60,7 @@ class Move:
             try:
                 self._transfer(source, prepared, body)
                 return
-            except _NoRoom as err:
-                if not opportunistic:
-                    raise
+            except _NoPlaceNow as err:
                 self._say(f"{err}; trying again")
                 self._stop.wait(self._delay_s)
 
@@ -81,8 +78,8 @@ class Move:
             for job in (sending, receiving):
                 if job is not None:
                     job.end(self._say)
-            if sending is None and receiving.error and _NO_ROOM_NOW in str(receiving.error):
-                raise _NoRoom(str(err)) from err
+            if sending is None and receiving.error and "opportunistic_locking" in body:
+                raise _NoPlaceNow(str(err)) from err
             raise
 
     def _watch(self, sending: Job, receiving: Job) -> None:
@@ -112,5 +109,5 @@ class Move:
         """What a description says on its way is of no interest here."""
 
 
-class _NoRoom(ExecutionError):
-    """The destination has no room that is free of locks."""
+class _NoPlaceNow(ExecutionError):
+    """The destination found no place on nodes that are free of locks, or does not look for one in that way."""

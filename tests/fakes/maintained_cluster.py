@@ -132,7 +132,7 @@ class MaintainedCluster:
 
     def plan(self) -> Round:
         rooms = {room.node: room for room in self.ask(room_question(self.config))}
-        balance = self.ask(balance_question(self.config, None))
+        balance = self.ask(balance_question(self.config, None, self.now_s))
         return plan_round(self.config, Answers(rooms, balance), self.now_s)
 
     def ask(self, question: EmptyNodes | BalanceStep | None) -> list[NodeRoom]:

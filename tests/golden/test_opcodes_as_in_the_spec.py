@@ -25,6 +25,7 @@ IN_ADDITION_OF = {
     "OP_CLUSTER_SET_PARAMS": {
         *("maint_round_delay", "maint_balance", "maint_balance_threshold", "maint_balance_dynamic"),
         *("maint_balance_disk_moves", "maint_repair_instances", "maint_nodes_at_once", "maint_keep_redundancy"),
+        *("maint_load_threshold", "maint_cool_down"),
     },
 }
 """Those of one opcode, where others have one of that name in 3.1."""

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from tests.system import documented
 
 from ganeti.system.accounts import USER_OF
 from ganeti.tools.testbed import bed as testbed
@@ -108,7 +110,9 @@ def test_a_cluster_is_made_and_used(bed: Layout) -> None:
 
 @pytest.mark.requirement("S1.104", "S1.105", "S1.107", "S1.108")
 def test_each_daemon_runs_as_its_own_user(bed: Layout) -> None:
-    wanted = USER_OF | {"ganeti-noded": "root", "ganeti-mond": "root"}
+    """As the table of docs/operator/security.md says."""
+    wanted = documented.users()
+    assert {name: user for name, user in wanted.items() if user != "root"} == USER_OF
     for node in NODES:
         for daemon, pid in pids(bed, node).items():
             status = good(bed, "cat", f"/proc/{pid}/status", node=node)
@@ -135,6 +139,28 @@ def test_files_of_a_running_cluster_are_as_the_table_says(bed: Layout) -> None:
     good(bed, "gnt-cluster", "verify")
 
 
+@pytest.mark.requirement("S1.110")
+def test_keys_are_as_the_operators_page_says(bed: Layout) -> None:
+    """Each file that is there has the mode and the owner of docs/operator/security.md, on every node."""
+    seen = set()
+    for node in NODES:
+        for name, wanted in documented.key_files().items():
+            path = name if name.startswith("/") else f"/var/lib/ganeti/{name}"
+            found = good(bed, "sh", "-c", f"stat --format='%a %U:%G %n' {path} 2>/dev/null; true", node=node)
+            for line in (line for line in found.splitlines() if not line.endswith(".pub")):
+                mode, owner, place = line.split()
+                assert f"{mode} {owner}".startswith(wanted), f"{place} on {node} is {mode} {owner}, not {wanted}"
+                seen.add(name)
+    assert documented.key_files().keys() - seen <= {"client-former.*.pem", "spice.pem", "spice-ca.pem", "rapi/users"}
+    secret = good(bed, "sh", "-c", "cd /var/lib/ganeti; find . -maxdepth 2 ! -type d ! -perm /o+r -printf '%P\\n'")
+    unknown = {
+        name
+        for name in secret.split()
+        if name.endswith((".key", ".pem")) and not any(fnmatch(name, known) for known in documented.key_files())
+    }
+    assert unknown == set(), "keys that the page does not name"
+
+
 def test_the_master_moves(bed: Layout) -> None:
     """What the former master's root has sent to the candidate belongs to the daemons of the new one."""
     for node in ("node3", "node1"):
@@ -144,7 +170,13 @@ def test_the_master_moves(bed: Layout) -> None:
 
 
 def test_nothing_else_listens(bed: Layout) -> None:
-    every, master = {"tcp/22", "tcp/1811", "udp/1814", "tcp/1815"}, {"tcp/5080", "tcp/1816"}
+    """As the table of docs/operator/security.md says; what is not started on a fresh cluster listens nowhere."""
+    known = {f"{kind.lower()}/{port}": program for (port, kind), program in documented.ports().items()}
+    of_master = {"ganeti-rapi", "ganeti-maintd"}
+    idle = {"gnt-node token", "ganeti-mirrord", "ganeti-metad"}
+    every = {"tcp/22", *(place for place, program in known.items() if program not in {*of_master, *idle})}
+    master = {place for place, program in known.items() if program in of_master}
+    assert len(every) == 4 and len(master) == 2
     for node in NODES:
         rows = [line.split() for line in good(bed, "ss", "-Hlntu", node=node).splitlines()]
         found = {f"{row[0]}/{row[4].rpartition(':')[2]}" for row in rows}

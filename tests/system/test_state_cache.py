@@ -228,6 +228,23 @@ def test_a_list_shows_what_a_job_did_and_may_be_seconds_behind_the_rest(fake_bed
     assert int(fake_bed.run(*free)) == with_guest + 1024
 
 
+@pytest.mark.requirement("S1.38")
+@need_root
+def test_what_the_master_remembers_of_nodes_lies_in_no_file(fake_bed):
+    """A size that only node2's report can tell is in lists, and in no file of the master's machine."""
+    mark = 8765
+    capacity = json.dumps({"memory_total": mark, "memory_dom0": 0})
+    fake_bed.run("sh", "-c", f"echo '{capacity}' > {HOME}/.capacity", node="node2")
+    try:
+        columns = ("gnt-node", "list", "--no-headers", "--units", "m", "-o", "mtotal", "node2")
+        fake_bed.wait(lambda: fake_bed.run(*columns).strip() == str(mark), "the list shows it", within_s=10)
+        places = "/var/lib/ganeti /run/ganeti /var/log/ganeti /var/cache /tmp"
+        found = fake_bed.run("sh", "-c", f"grep -rlsI -e {mark} {places}; true").split()
+        assert found == []
+    finally:
+        give_memory(fake_bed, "node2")
+
+
 ASK = """
 import json, socket, sys
 with socket.socket(socket.AF_UNIX) as luxi:

@@ -9,7 +9,16 @@ from ganeti.base.errors import ParameterError
 from ganeti.model.templates import PAIRED
 
 NAMES = (
-    *("cpu-avg-load", "diagnose", "diskstats", PAIRED, "inst-cpu-load", "inst-status-fake", "inst-status-kvm"),
+    *(
+        "cpu-avg-load",
+        "diagnose",
+        "diskstats",
+        PAIRED,
+        "inst-cgroup",
+        "inst-cpu-load",
+        "inst-status-fake",
+        "inst-status-kvm",
+    ),
     *("inst-status-xen", "kvm-inst-rss", "lv", "storage", "xen-cpu-avg-load"),
 )
 """All that can be set; those of Xen are Ganeti 3.1's."""

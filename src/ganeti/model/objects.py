@@ -322,12 +322,15 @@ class Maintenance(Renamed, frozen=True, kw_only=True):
         "repair_instances": "repairInstances",
         "balance_dynamic": "balanceDynamic",
         "balance_disk_moves": "balanceDiskMoves",
+        "load_threshold": "loadThreshold",
+        "cool_down_s": "coolDown",
         "nodes_at_once": "nodesAtOnce",
         "keep_redundancy": "keepRedundancy",
         "round_began_s": "roundBegan",
     }
     own = (
         *("repair_instances", "balance_dynamic", "balance_disk_moves", "nodes_at_once", "keep_redundancy"),
+        *("load_threshold", "cool_down_s"),
         *("round_began_s", "submitting"),
     )
 
@@ -343,6 +346,10 @@ class Maintenance(Renamed, frozen=True, kw_only=True):
     balance_dynamic: bool = False
     """By the load that nodes measure."""
     balance_disk_moves: bool = False
+    load_threshold: float = 0.1
+    """By measured load only where the busiest node is this much above the mean, as a share of its processors."""
+    cool_down_s: int = 600
+    """By measured load an instance that was changed stays for so long: MonD tells means of ten minutes."""
     nodes_at_once: int = 2
     """How many nodes may be out of service by its doing."""
     keep_redundancy: bool = True

@@ -120,13 +120,17 @@ class NodeRoom(msgspec.Struct, frozen=True):
 class BalanceStep(_Request, frozen=True, kw_only=True, tag="balance-step"):
     """The first jobs that make the cluster more even (ours); *without* are nodes that are left alone.
 
-    *load* is what processors do for instances, by name; without it, all do the same.
+    *load* is what processors do for instances, by name; without it, all do the same. With it nothing moves in a group
+    whose busiest node is less than *load_threshold* above the mean, in shares of its processors. Instances that *stay*
+    are not moved.
     """
 
     without: list[str] = []
     least_gain: float = 0.0
     disk_moves: bool = False
     load: dict[str, float] | None = None
+    load_threshold: float = 0.0
+    stay: list[str] = []
 
 
 class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):

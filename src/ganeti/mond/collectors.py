@@ -16,7 +16,7 @@ from ganeti.base.paths import Paths
 from ganeti.mond.cluster import ClusterView
 from ganeti.mond.guest_changes import GuestChanges
 from ganeti.mond.programs import output_of
-from ganeti.node.collectors import diagnose, diskstats, drbd, instances, load, lv, storage
+from ganeti.node.collectors import cgroups, diagnose, diskstats, drbd, instances, load, lv, storage
 from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS, UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
 from ganeti.node.white_list import fault_of
@@ -105,6 +105,7 @@ def collectors(hypervisors: Sequence[Hypervisor]) -> list[Collector]:
         Collector(diskstats.NAME, diskstats.CATEGORY, PERFORMANCE, _diskstats),
         Collector(drbd.NAME, drbd.CATEGORY, STATUS, _drbd),
         *(_guests_of(hypervisor) for hypervisor in hypervisors),
+        Collector(cgroups.NAME, None, PERFORMANCE, _guest_groups),
         Collector("inst-cpu-load", None, PERFORMANCE, _guest_load),
         Collector("kvm-inst-rss", None, PERFORMANCE, _guest_memory),
         Collector(lv.NAME, lv.CATEGORY, PERFORMANCE, _volumes),
@@ -139,6 +140,10 @@ def _guests_of(hypervisor: Hypervisor) -> Collector:
 
     own = hypervisor.traits.name
     return Collector(instances.name_of(own), instances.CATEGORY, STATUS, collect, hypervisor=own)
+
+
+async def _guest_groups(node: Node) -> Any:
+    return cgroups.read(node.guests())
 
 
 async def _guest_load(node: Node) -> Any:

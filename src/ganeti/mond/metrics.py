@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ganeti.node.collectors import diagnose, diskstats, drbd, load, storage
+from ganeti.node.collectors import cgroups, diagnose, diskstats, drbd, load, storage
 from ganeti.node.collectors.instances import PAUSED, RUNNING
 
 CONTENT_TYPE = "text/plain"
@@ -33,6 +33,8 @@ _FAMILIES = {
     "ganeti_instance_status": ("gauge", "0 as it should be, 1 being mended, 2 not known, 4 needs a person."),
     "ganeti_instance_cpu_load": ("gauge", "Processors the guest has kept busy in the mean of the last ten minutes."),
     "ganeti_instance_resident_bytes": ("gauge", "Memory of the node that the guest has."),
+    "ganeti_instance_cgroup_cpu_seconds_total": ("counter", "Processor time of the guest's own control group."),
+    "ganeti_instance_cgroup_memory_bytes": ("gauge", "Memory of the guest's own control group."),
     "ganeti_drbd_status": ("gauge", "0 as it should be, 1 being mended, 2 not known, 4 needs a person."),
     "ganeti_node_diagnose": ("gauge", "1 for what the node's diagnose command says."),
     "ganeti_collector_up": ("gauge", "1 if the collector has done its work."),
@@ -109,6 +111,16 @@ def _guest_memory(data: Any) -> Iterator[Sample]:
         yield Sample("ganeti_instance_resident_bytes", {"instance": name}, value)
 
 
+def _guest_groups(data: Any) -> Iterator[Sample]:
+    for name, own in data.items():
+        for family, key in (
+            ("ganeti_instance_cgroup_cpu_seconds_total", "cpu_seconds"),
+            ("ganeti_instance_cgroup_memory_bytes", "memory_bytes"),
+        ):
+            if own[key] is not None:
+                yield Sample(family, {"instance": name}, own[key])
+
+
 def _drbd(data: Any) -> Iterator[Sample]:
     yield Sample("ganeti_drbd_status", {}, data["status"]["code"])
 
@@ -126,6 +138,7 @@ _READERS: dict[str, Callable[[Any], Iterator[Sample]]] = {
     load.NAME: _cpu_load,
     diskstats.NAME: _diskstats,
     storage.NAME: _storage,
+    cgroups.NAME: _guest_groups,
     "inst-cpu-load": _guest_load,
     "kvm-inst-rss": _guest_memory,
     drbd.NAME: _drbd,

@@ -25,6 +25,8 @@ _SETTINGS = (
     ("balanceThreshold", 0.1, "least gain for which it is balanced"),
     ("balanceDynamic", False, "balance by the load that nodes measure"),
     ("balanceDiskMoves", False, "balancing may copy disks"),
+    ("loadThreshold", 0.1, "least share of a busiest node above the mean, by measured load"),
+    ("coolDown", 600, "seconds that a changed instance stays, by measured load"),
     ("repairInstances", False, "repair instances as their tags allow, like harep"),
     ("nodesAtOnce", 2, "most nodes out of service at a time"),
     ("keepRedundancy", True, "evacuate only where the rest can lose a node (N+1)"),

@@ -23,7 +23,7 @@ async def next_round(
     balance: list[NodeRoom] = []
     if (room := room_question(view())) is not None:
         rooms = await _ask(place, room)
-    if (question := balance_question(view(), load)) is not None:
+    if (question := balance_question(view(), load, now_s)) is not None:
         balance = await _ask(place, question)
     return plan_round(view(), Answers({each.node: each for each in rooms}, balance), now_s)
 

@@ -18,6 +18,7 @@ from ganeti.master.maintenance.task import Held, Round, Task
 from ganeti.model.objects import Incident
 from ganeti.model.placement_requests import BalanceStep, EmptyNodes, NodeRoom
 from ganeti.model.view import ConfigView
+from ganeti.placement.balance.steadiness import cooling
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,25 @@ def room_question(view: ConfigView) -> EmptyNodes | None:
     return EmptyNodes(begun=begun, nodes=asked, keep_redundancy=view.maintenance.keep_redundancy)
 
 
-def balance_question(view: ConfigView, load: Mapping[str, float] | None) -> BalanceStep | None:
-    """What the allocator must be asked about balancing; None if it is off, or the load is wanted and not known."""
+def balance_question(view: ConfigView, load: Mapping[str, float] | None, now_s: float) -> BalanceStep | None:
+    """What the allocator must be asked about balancing; None if it is off, or the load is wanted and not known.
+
+    By measured load only: until the mean that MonD tells is that of its new node, an instance stays.
+    """
     own = view.maintenance
     if not own.balance or (own.balance_dynamic and load is None):
         return None
     without = [node.name for node in view.nodes() if _is_left_alone(view, node.uuid)]
     known = dict(load) if own.balance_dynamic and load is not None else None
-    return BalanceStep(without=without, least_gain=own.balance_threshold, disk_moves=own.balance_disk_moves, load=known)
+    stay = cooling({each.name: each.mtime for each in view.instances()}, now_s, own.cool_down_s) if known else ()
+    return BalanceStep(
+        without=without,
+        least_gain=own.balance_threshold,
+        disk_moves=own.balance_disk_moves,
+        load=known,
+        load_threshold=own.load_threshold,
+        stay=sorted(stay),
+    )
 
 
 def plan_round(view: ConfigView, answers: Answers, now_s: float) -> Round:

@@ -53,6 +53,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """Since 1970."""
     cpu_time_s: float = 0.0
     resident_bytes: int = 0
+    pid: int = 0
+    """Of its process; 0 where it has none."""
 
 
 class MigrationTarget(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from ganeti.model.placement_requests import NodeRoom
 from ganeti.placement.allocate import moves
 from ganeti.placement.allocate.moves import Opcode
+from ganeti.placement.balance.steadiness import unevenness
 from ganeti.placement.balance.steps import BalanceOptions, Step, balance, job_sets
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import BalanceStep, NodeRooms, Options
@@ -19,6 +20,8 @@ def balance_step(state: ClusterState, request: BalanceStep, options: Options) ->
     found = []
     for group in range(len(state.groups)):
         members = [node for node in state.group_members(group) if state.name_of(node) not in request.without]
+        if request.load is not None and _is_even(state, members, request.load_threshold):
+            continue
         steps, gain = _plan(state, members, request, options)
         if steps and gain >= request.least_gain:
             jobs = [(state.instances[step.instance].name, opcodes(state, step)) for step in job_sets(steps)[0]]
@@ -29,8 +32,8 @@ def balance_step(state: ClusterState, request: BalanceStep, options: Options) ->
 def _plan(state: ClusterState, members: list[int], request: BalanceStep, options: Options) -> tuple[list[Step], float]:
     inside = set(members)
     movable = [
-        primary in inside and (secondary == NOWHERE or secondary in inside)
-        for primary, secondary in zip(state.primary_of, state.secondary_of, strict=True)
+        primary in inside and (secondary == NOWHERE or secondary in inside) and instance.name not in request.stay
+        for primary, secondary, instance in zip(state.primary_of, state.secondary_of, state.instances, strict=True)
     ]
     chosen = replace(BalanceOptions(), disk_moves=request.disk_moves, max_length=_MOST_STEPS)
     chosen = replace(chosen, ignore_soft_errors=options.ignore_soft_errors)
@@ -42,6 +45,16 @@ def _plan(state: ClusterState, members: list[int], request: BalanceStep, options
         return steps, before - steps[-1].score if steps else 0.0
     finally:
         state.rollback(mark)
+
+
+def _is_even(state: ClusterState, members: list[int], threshold: float) -> bool:
+    """Whether what instances were measured to do is too even for a move."""
+    loads = dict.fromkeys(members, 0.0)
+    for primary, instance in zip(state.primary_of, state.instances, strict=True):
+        if primary in loads:
+            loads[primary] += instance.load[0]
+    found = unevenness(replace(state.nodes[number], cpu_load=load) for number, load in loads.items())
+    return found is None or found.above_mean < threshold
 
 
 def opcodes(state: ClusterState, step: Step) -> list[Opcode]:

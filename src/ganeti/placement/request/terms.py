@@ -93,12 +93,17 @@ class EmptyNodes:
 
 @dataclass(frozen=True, slots=True)
 class BalanceStep:
-    """The first set of moves that can be made side by side and lower the score by *least_gain* in the end."""
+    """The first set of moves that can be made side by side and lower the score by *least_gain* in the end.
+
+    Further terms as in `ganeti.model.placement_requests`.
+    """
 
     without: tuple[str, ...]
     least_gain: float
     disk_moves: bool
     load: Mapping[str, float] | None = None
+    load_threshold: float = 0.0
+    stay: frozenset[str] = frozenset()
 
 
 Request = (

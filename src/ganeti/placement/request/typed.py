@@ -38,7 +38,14 @@ def terms_of(request: asked.PlacementRequest) -> Question:
         case asked.EmptyNodes():
             return EmptyNodes(tuple(request.begun), tuple(request.nodes), request.keep_redundancy)
         case asked.BalanceStep():
-            return BalanceStep(tuple(request.without), request.least_gain, request.disk_moves, request.load)
+            return BalanceStep(
+                tuple(request.without),
+                request.least_gain,
+                request.disk_moves,
+                request.load,
+                request.load_threshold,
+                frozenset(request.stay),
+            )
         case asked.CountCapacity():
             from ganeti.placement.request import capacity_reading  # few ask this
 

@@ -31,7 +31,7 @@ def test_by_itself_it_neither_repairs_instances_nor_balances() -> None:
     tagged(cluster, "i0", PREFIX + "reinstall")
     cluster.set_node("n1", offline=True)
     for guest in cluster.config.instances():
-        assert not guest.tags or balance_question(cluster.config, None) is None
+        assert not guest.tags or balance_question(cluster.config, None, cluster.now_s) is None
     steps(cluster, 3)
     assert not cluster.jobs
 
@@ -92,10 +92,10 @@ def test_balancing_leaves_nodes_with_a_defect_alone() -> None:
         cluster._put_guest(cluster.config.find_instance(f"i{number}"), "n0", "")
     cluster.commit(ChangeMaintenance(values={"balance": True, "balance_threshold": 0.01, "nodes_at_once": 0}))
     cluster.defects["n5"] = {"status": "evacuate"}
-    question = balance_question(cluster.config, None)
+    question = balance_question(cluster.config, None, cluster.now_s)
     assert question is not None and question.load is None
     steps(cluster, 2)
-    question = balance_question(cluster.config, None)
+    question = balance_question(cluster.config, None, cluster.now_s)
     assert question is not None and question.without == ["n5"]
     before = len(cluster.config.primary_instances("n0"))
     steps(cluster, 12)
@@ -117,9 +117,23 @@ def test_a_cluster_that_would_gain_little_is_not_balanced() -> None:
 def test_by_measured_load_only_where_it_is_known() -> None:
     cluster = MaintainedCluster()
     cluster.commit(ChangeMaintenance(values={"balance": True, "balance_dynamic": True}))
-    assert balance_question(cluster.config, None) is None
-    question = balance_question(cluster.config, {"i0": 0.5})
+    assert balance_question(cluster.config, None, cluster.now_s) is None
+    question = balance_question(cluster.config, {"i0": 0.5}, cluster.now_s)
     assert question is not None and question.load == {"i0": 0.5}
+    assert question.load_threshold == 0.1 and question.stay == []
+
+
+def test_what_was_changed_stays_by_measured_load_until_its_load_is_known_anew() -> None:
+    cluster = MaintainedCluster()
+    cluster.commit(ChangeMaintenance(values={"balance": True, "balance_dynamic": True, "cool_down_s": 100}))
+    newest = max(each.mtime for each in cluster.config.instances())
+    names = sorted(each.name for each in cluster.config.instances() if each.mtime == newest)
+    for passed_s, stay in ((99, names), (101, [])):
+        question = balance_question(cluster.config, {"i0": 0.5}, newest + passed_s)
+        assert question is not None and question.stay == stay
+    cluster.commit(ChangeMaintenance(values={"balance_dynamic": False}))
+    question = balance_question(cluster.config, None, newest)
+    assert question is not None and question.stay == []
 
 
 @pytest.mark.requirement("S4.40")

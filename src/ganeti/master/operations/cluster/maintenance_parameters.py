@@ -29,6 +29,22 @@ class WithMaintenance(ClusterParameters, frozen=True, kw_only=True):
     maint_balance_disk_moves: Annotated[
         bool | None, Parameter("balancing may copy disks to other nodes", "--auto-balance-disk-moves")
     ] = None
+    maint_load_threshold: Annotated[
+        Annotated[float, msgspec.Meta(ge=0)] | None,
+        Parameter(
+            "by measured load only where the busiest node is this share of its processors above the mean",
+            "--auto-balance-load-threshold",
+            metavar="NUMBER",
+        ),
+    ] = None
+    maint_cool_down: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] | None,
+        Parameter(
+            "seconds that a changed instance stays where it is, by measured load",
+            "--auto-balance-cool-down",
+            metavar="SECONDS",
+        ),
+    ] = None
     maint_repair_instances: Annotated[
         bool | None, Parameter("do the work of harep: repair instances as their tags allow", "--auto-repair-instances")
     ] = None
@@ -49,6 +65,8 @@ class WithMaintenance(ClusterParameters, frozen=True, kw_only=True):
             "balance_threshold": self.maint_balance_threshold,
             "balance_dynamic": self.maint_balance_dynamic,
             "balance_disk_moves": self.maint_balance_disk_moves,
+            "load_threshold": self.maint_load_threshold,
+            "cool_down_s": self.maint_cool_down,
             "repair_instances": self.maint_repair_instances,
             "nodes_at_once": self.maint_nodes_at_once,
             "keep_redundancy": self.maint_keep_redundancy,

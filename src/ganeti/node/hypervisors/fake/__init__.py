@@ -4,6 +4,7 @@
 Below ``run/ganeti/fake-hypervisor``:
 
     NAME              one guest as JSON. A guest dies with its node: files of another boot count for nothing
+    .load             JSON, by name of a guest how many processors it keeps busy (1 without it)
     .capacity         JSON that replaces keys of `NodeCapacity` (memory_total, cpu_total, memory_dom0, …), for big nodes
     .fail/METHOD      makes a method of the interface go wrong; METHOD@INSTANCE does so for one instance only. Content:
                       ``fail [sentence]`` (or nothing) refuse before anything happened

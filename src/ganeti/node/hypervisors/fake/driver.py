@@ -31,6 +31,7 @@ from ganeti.system.boot import boot_identity
 
 DIRECTORY = "fake-hypervisor"
 CAPACITY_FILE = ".capacity"
+LOAD_FILE = ".load"
 _MIGRATION_PORT = 8102
 _SENDING_S = 0.02
 _MIB = 1024 * 1024
@@ -98,11 +99,12 @@ class FakeHypervisor(Hypervisor):
             return [self._describe(guest) for guest in self.guests.all()]
 
     def seen(self) -> list[Sighting]:
+        busy = self._object(LOAD_FILE, '{"web1": 2.5}')
         return [
             Sighting(
                 name=guest.name,
                 started_s=guest.started_s,
-                cpu_time_s=self._describe(guest).cpu_time_s,
+                cpu_time_s=self._describe(guest).cpu_time_s * busy.get(guest.name, 1.0),
                 resident_bytes=guest.memory_mib * _MIB,
             )
             for guest in self.guests.all()
@@ -319,7 +321,11 @@ class FakeHypervisor(Hypervisor):
         return MigrationStatus(status=guest.migration.status, transferred_ram=sent, total_ram=total)
 
     def _replaced_capacity(self) -> dict[str, Any]:
-        path = f"{self.directory}/{CAPACITY_FILE}"
+        return self._object(CAPACITY_FILE, '{"memory_total": 65536}')
+
+    def _object(self, name: str, example: str) -> dict[str, Any]:
+        """What a test has written into a file of the directory; nothing where it has not."""
+        path = f"{self.directory}/{name}"
         try:
             with open(path, encoding="utf-8") as source:
                 replaced = json.load(source)
@@ -328,7 +334,7 @@ class FakeHypervisor(Hypervisor):
         except ValueError as err:
             raise HypervisorError(f"The file {path} is no JSON: {err}") from err
         if not isinstance(replaced, dict):
-            raise HypervisorError(f'The file {path} must hold an object, such as {{"memory_total": 65536}}')
+            raise HypervisorError(f"The file {path} must hold an object, such as {example}")
         return replaced
 
     def _failing(self, method: str, name: str) -> contextlib.AbstractAsyncContextManager[None]:

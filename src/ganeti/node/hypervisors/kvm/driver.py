@@ -136,6 +136,7 @@ class KvmHypervisor(Hypervisor):
                 started_s=process.started_s(guest.pid),
                 cpu_time_s=process.cpu_time_s(guest.pid),
                 resident_bytes=process.resident_bytes(guest.pid),
+                pid=guest.pid,
             )
             for guest in process.find_all(self.places)
         ]

@@ -23,6 +23,8 @@ from ganeti.node.white_list import fault_of
 from ganeti.system.flight_record import FlightRecord
 
 LVS_TIMEOUT_S = 30.0
+SEEN_S = 0.5
+"""Collectors that are asked together look at the guests' processes once."""
 TOLD_S = 15.0
 """A guest's state is asked over the socket that jobs need as well."""
 LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
@@ -48,10 +50,12 @@ class Node:
     record: FlightRecord | None = None
     """Where it is written that guests come and go."""
     changes: GuestChanges = field(default_factory=GuestChanges)
+    _seen: dict[str, tuple[float, Sequence[Sighting]]] = field(default_factory=dict)
     _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
     def sample(self) -> None:
         """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
+        self._seen.clear()
         now_s = time.monotonic()
         self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
         guests = self.guests()
@@ -80,7 +84,15 @@ class Node:
         return told
 
     def guests(self) -> list[Sighting]:
-        return [guest for hypervisor in self.hypervisors for guest in hypervisor.seen()]
+        return [guest for hypervisor in self.hypervisors for guest in self.seen_by(hypervisor)]
+
+    def seen_by(self, hypervisor: Hypervisor) -> Sequence[Sighting]:
+        """Its guests, looked for at most every `SEEN_S`."""
+        at_s, found = self._seen.get(hypervisor.traits.name, (-SEEN_S, ()))
+        if time.monotonic() - at_s >= SEEN_S:
+            found = hypervisor.seen()
+            self._seen[hypervisor.traits.name] = time.monotonic(), found
+        return found
 
 
 @dataclass(frozen=True)
@@ -134,9 +146,11 @@ def _guests_of(hypervisor: Hypervisor) -> Collector:
     async def collect(node: Node) -> Any:
         known = await node.cluster.instances()
         if known is not None and len(node.hypervisors) > 1:
-            others = {guest.name for other in node.hypervisors if other is not hypervisor for guest in other.seen()}
+            others = {
+                guest.name for other in node.hypervisors if other is not hypervisor for guest in node.seen_by(other)
+            }
             known = [each for each in known if each.name not in others]
-        return instances.states(hypervisor.seen(), known, time.time(), await node.told_by(hypervisor))
+        return instances.states(node.seen_by(hypervisor), known, time.time(), await node.told_by(hypervisor))
 
     own = hypervisor.traits.name
     return Collector(instances.name_of(own), instances.CATEGORY, STATUS, collect, hypervisor=own)

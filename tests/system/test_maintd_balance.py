@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The maintenance daemon on a real cluster: it spreads instances, by numbers and by load that MonDs measure, and does
-the work of harep."""
+"""The maintenance daemon on a real cluster: it spreads instances, by numbers and by load that MonDs measure."""
 
 from __future__ import annotations
 
@@ -55,10 +54,6 @@ def places(bed: FakeBed) -> dict[str, str]:
     return {each["name"]: names[each["primary_node"]] for each in config["instances"].values()}
 
 
-def tags(bed: FakeBed, name: str) -> str:
-    return bed.run("gnt-instance", "list-tags", name)
-
-
 @pytest.mark.requirement("S4.36")
 def test_instances_are_spread_over_the_nodes(bed: FakeBed) -> None:
     bed.run("gnt-cluster", "modify", "--auto-balance-cluster=yes")
@@ -78,19 +73,3 @@ def test_measured_load_moves_what_is_even_by_numbers(bed: FakeBed) -> None:
     bed.run("gnt-cluster", "modify", "--auto-balance-cluster=no")
     bed.wait(lambda: "running" not in bed.run("gnt-job", "list", "--no-headers", "-o", "status"), "its jobs end")
     bed.check()
-
-
-def test_instances_of_a_dead_node_are_repaired_as_their_tags_allow(bed: FakeBed) -> None:
-    for name in ("mended", "left"):
-        words = ("-t", "file", "-s", "1m", "-o", "noop+default", "-B", "memory=512m", "-n", "node3")
-        bed.run("gnt-instance", "add", *words, "--no-name-check", name)
-    bed.run("gnt-instance", "add-tags", "mended", "ganeti:watcher:autorepair:reinstall")
-    for name in ("mended", "left"):
-        bed.run("rm", f"{PLACES}/{name}", node="node3")
-    bed.run("gnt-node", "modify", "--offline=yes", "node3")
-    bed.run("gnt-cluster", "modify", "--auto-repair-instances=yes")
-    bed.wait(lambda: ":success:" in tags(bed, "mended"), "a tag tells that it was repaired", 120)
-    found = places(bed)
-    assert found["mended"] != "node3" and found["left"] == "node3", "no tag allows to repair the other"
-    assert "autorepair:result:reinstall:" in tags(bed, "mended")
-    bed.run("gnt-cluster", "modify", "--auto-repair-instances=no")

@@ -247,6 +247,8 @@ COMMANDS = (
       (('--auto-balance-threshold',), 'maint_balance_threshold', 'float', 'least gain of the score for which it does', True, None, (), 'NUMBER', False),
       (('--auto-balance-dynamic-load',), 'maint_balance_dynamic', 'yesno', 'balance by the load that nodes measure', True, None, (), '', False),
       (('--auto-balance-disk-moves',), 'maint_balance_disk_moves', 'yesno', 'balancing may copy disks to other nodes', True, None, (), '', False),
+      (('--auto-balance-load-threshold',), 'maint_load_threshold', 'float', 'by measured load only where the busiest node is this share of its processors above the mean', True, None, (), 'NUMBER', False),
+      (('--auto-balance-cool-down',), 'maint_cool_down', 'int', 'seconds that a changed instance stays where it is, by measured load', True, None, (), 'SECONDS', False),
       (('--auto-repair-instances',), 'maint_repair_instances', 'yesno', 'do the work of harep: repair instances as their tags allow', True, None, (), '', False),
       (('--maintenance-nodes-at-once',), 'maint_nodes_at_once', 'int', 'how many nodes may be out of service at a time', True, None, (), 'NUMBER', False),
       (('--maintenance-keep-redundancy',), 'maint_keep_redundancy', 'yesno', 'evacuate a node only where the others can lose one (N+1)', True, None, (), '', False),

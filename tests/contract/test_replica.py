@@ -19,6 +19,7 @@ from tests.fakes import sample_cluster
 from tests.fakes.following_node import OnDisk
 from tests.fakes.replica import FakeReplica
 
+from ganeti.base.clocks import CLOCK_SKEW_S
 from ganeti.base.errors import GanetiError
 from ganeti.base.version import RELEASE
 from ganeti.master.config.importing import import_commit
@@ -255,7 +256,7 @@ def test_only_newer_memberships_are_taken(run):
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"cluster": "another"}, "cluster"), ({"software": "2.16"}, "software"), ({"time_s": NOW_S + 200}, "clock")],
+    [({"cluster": "another"}, "cluster"), ({"software": "2.16"}, "software"), ({"time_s": NOW_S + CLOCK_SKEW_S + 1}, "clock")],
 )
 def test_strangers_are_refused_and_nothing_changes(run, changes, reason):
     async def scenario(subject, source):

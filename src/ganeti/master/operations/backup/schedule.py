@@ -97,15 +97,16 @@ class ScheduleBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_un
                     f"There is no schedule {self.schedule_name}: there are {', '.join(known) or 'none'}", UNKNOWN_ENTITY
                 )
             return None
-        current_key(view)
+        scope, target = self._scope(view)
         if self.node is None:
             raise PrerequisiteError("Say which node keeps the backups: add -n NODE", WRONG_INPUT)
-        scope, target = self._scope(view)
+        node = view.find_node(self.node).uuid
+        current_key(view)
         return BackupSchedule(
             name=self.schedule_name,
             scope=scope,
             target=target,
-            node=view.find_node(self.node).uuid,
+            node=node,
             interval_s=self.interval,
             keep=self.keep,
             prove_interval_s=self.prove,

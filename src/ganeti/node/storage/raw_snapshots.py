@@ -101,7 +101,7 @@ def _kept(path: str, *, unfinished: bool = False) -> list[str]:
     directory, image = os.path.split(path)
     try:
         names = sorted(os.listdir(directory))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [
         f"{directory}/{name}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Incremental backups that are unfinished, or that nobody can read."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.model.objects import Instance
@@ -26,11 +26,17 @@ def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequen
                     f"/srv/ganeti/backup/{uuid}/{backup}.new",
                 )
         for files in answer.value.backups:
-            try:
-                decode(files.manifest, Backup, view.backups.keys)
-            except UnreadableBackupError as err:
-                what = f"backup {files.id} of {_name(view, files.instance_uuid)} cannot be used: {err}"
+            if why := files.fault or _fault(files.manifest, view.backups.keys):
+                what = f"backup {files.id} of {_name(view, files.instance_uuid)} cannot be used: {why}"
                 yield Finding("ENODEORPHANLV", node, what, WARNING)
+
+
+def _fault(manifest: str, keys: Mapping[str, str]) -> str:
+    try:
+        decode(manifest, Backup, keys)
+    except UnreadableBackupError as err:
+        return str(err)
+    return ""
 
 
 def _name(view: ConfigView, uuid: str) -> str:

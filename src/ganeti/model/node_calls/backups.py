@@ -23,6 +23,8 @@ class KeptFiles(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     manifest: str = ""
     """Empty where it cannot be read."""
+    fault: str = ""
+    """Why the manifest cannot be read; empty where that is not known, and for one that can."""
     proof: str = ""
 
 
@@ -44,6 +46,8 @@ class StoredDisk(msgspec.Struct, frozen=True, kw_only=True):
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     generation: int
+    disks: int
+    """How many there must be: the files of each are there, or the backup is damaged."""
 
 
 class BackupList(NodeRequest[Kept], frozen=True, kw_only=True):
@@ -126,7 +130,6 @@ class BackupStored(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
 
     instance_uuid: str
     link: ChainLink
-    disks: int
 
 
 class BackupDigests(NodeRequest[bytes], frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from ganeti.model.node_calls.backups import (
     BackupPublish,
     BackupRemove,
     BackupStored,
-    ChainLink,
     ChunkPiece,
     Kept,
     StoredDisk,
@@ -86,8 +85,7 @@ async def backup_finish(node: NodeState, asked: BackupFinish) -> list[StoredDisk
 @answers(BackupPublish, timeout_s=SLOW_S)
 async def backup_publish(node: NodeState, asked: BackupPublish) -> None:
     _require_same_boot(asked)
-    link = ChainLink(id=asked.id, generation=asked.generation)
-    await _at_work(node, _store(node).publish, asked.instance_uuid, link, asked.manifest)
+    await _at_work(node, _store(node).publish, asked.instance_uuid, asked.id, asked.generation, asked.manifest)
     node.world.log(f"backup {asked.id} of instance {asked.instance_uuid} kept here")
 
 
@@ -124,7 +122,7 @@ async def backup_note(node: NodeState, asked: BackupNote) -> None:
 
 @answers(BackupStored, timeout_s=SLOW_S, changes=False)
 async def backup_stored(node: NodeState, asked: BackupStored) -> list[StoredDisk]:
-    return await _at_work(node, _store(node).stored, asked.instance_uuid, asked.link, asked.disks)
+    return await _at_work(node, _store(node).stored, asked.instance_uuid, asked.link)
 
 
 @answers(BackupDigests, timeout_s=NORMAL_S, changes=False)

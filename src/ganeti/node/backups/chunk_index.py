@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backups import Chunk, StoredDisk
+from ganeti.node.storage import image_io
 from ganeti.wire.sealing import EMPTY_DIGEST
 
 _RECORD = struct.Struct(">QQI16s")
@@ -169,3 +170,8 @@ def sync(path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def unlink(path: str) -> None:
+    for ending in ("chunks", "index"):
+        image_io.unlink(f"{path}.{ending}")

@@ -13,6 +13,7 @@ are; the next manifest names it, and takes the others away.
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 
 from ganeti.base.errors import BlockDeviceError
@@ -47,9 +48,8 @@ class BackupDirectory(BackupStore):
                 path = f"{self._top}/{uuid}/{name}"
                 if name.endswith(UNFINISHED):
                     unfinished.append((uuid, name.removesuffix(UNFINISHED)))
-                elif os.path.isdir(path):
-                    texts = {"manifest": _text(f"{path}/{MANIFEST}"), "proof": _text(f"{path}/{PROOF}")}
-                    backups.append(KeptFiles(instance_uuid=uuid, id=name, **texts))
+                else:
+                    backups += _kept(path, uuid, name)
         return Kept(backups=backups, unfinished=unfinished)
 
     def begin(self, instance_uuid: str, backup: str, disks: int) -> None:
@@ -68,8 +68,8 @@ class BackupDirectory(BackupStore):
         fresh = self._path(instance_uuid, backup, fresh=True)
         return _settled(fresh, _disks(fresh, 0), 0)
 
-    def publish(self, instance_uuid: str, link: ChainLink, manifest: str) -> None:
-        path, fresh = self._path(instance_uuid, link.id), self._path(instance_uuid, link.id, fresh=True)
+    def publish(self, instance_uuid: str, backup: str, generation: int, manifest: str) -> None:
+        path, fresh = self._path(instance_uuid, backup), self._path(instance_uuid, backup, fresh=True)
         if os.path.isdir(fresh):
             write_atomically(f"{fresh}/{MANIFEST}", manifest.encode(), mode=0o600)
             image_io.sync(fresh)
@@ -79,7 +79,7 @@ class BackupDirectory(BackupStore):
             return
         write_atomically(f"{path}/{MANIFEST}", manifest.encode(), mode=0o600)
         for name in _names(path):
-            if (found := _DISK_FILE.fullmatch(name)) and int(found[2]) != link.generation:
+            if (found := _DISK_FILE.fullmatch(name)) and int(found[2]) != generation:
                 image_io.unlink(f"{path}/{name}")
 
     def discard(self, instance_uuid: str, backup: str) -> None:
@@ -91,12 +91,16 @@ class BackupDirectory(BackupStore):
         self, instance_uuid: str, older: ChainLink, newer: ChainLink, generation: int, *, keeps_zeros: bool
     ) -> list[StoredDisk]:
         path = self._path(instance_uuid, newer.id)
-        disks = _disks(path, newer.generation)
-        for disk in disks:
-            with contextlib.ExitStack() as stack:
-                chain = self._opened(stack, instance_uuid, [newer, older], disk)
-                chunk_index.merge(chain, _disk(path, disk, generation), keeps_zeros=keeps_zeros)
-        return _settled(path, disks, generation)
+        try:
+            for disk in range(newer.disks):
+                with contextlib.ExitStack() as stack:
+                    chain = self._opened(stack, instance_uuid, [newer, older], disk)
+                    chunk_index.merge(chain, _disk(path, disk, generation), keeps_zeros=keeps_zeros)
+            return _settled(path, range(newer.disks), generation)
+        except (OSError, BlockDeviceError):
+            for disk in range(newer.disks):
+                chunk_index.unlink(_disk(path, disk, generation))
+            raise
 
     def remove(self, instance_uuid: str, backup: str) -> bool:
         path = self._path(instance_uuid, backup)
@@ -109,9 +113,9 @@ class BackupDirectory(BackupStore):
     def note(self, instance_uuid: str, backup: str, proof: str) -> None:
         write_atomically(f"{self._path(instance_uuid, backup)}/{PROOF}", proof.encode(), mode=0o600)
 
-    def stored(self, instance_uuid: str, link: ChainLink, disks: int) -> list[StoredDisk]:
+    def stored(self, instance_uuid: str, link: ChainLink) -> list[StoredDisk]:
         path = self._path(instance_uuid, link.id)
-        return [chunk_index.stored(_disk(path, disk, link.generation)) for disk in range(disks)]
+        return [chunk_index.stored(_disk(path, disk, link.generation)) for disk in range(link.disks)]
 
     def digests(self, instance_uuid: str, chain: Sequence[ChainLink], disk: int, first: int, count: int) -> bytes:
         with contextlib.ExitStack() as stack:
@@ -136,11 +140,11 @@ class BackupDirectory(BackupStore):
     def _opened(
         self, stack: contextlib.ExitStack, instance_uuid: str, chain: Sequence[ChainLink], disk: int
     ) -> list[DiskFiles]:
-        """A disk that an older backup does not have yet is not among its files."""
+        """The files of a disk in all backups that have it: an older one may not have it yet. Raises `OSError`."""
         found = []
         for link in chain:
             path = _disk(self._path(instance_uuid, link.id), disk, link.generation)
-            if os.path.exists(f"{path}.index"):
+            if disk < link.disks:
                 found.append(stack.enter_context(DiskFiles(path)))
         return found
 
@@ -174,13 +178,31 @@ def _names(directory: str) -> Iterator[str]:
             raise
 
 
-def _text(path: str) -> str:
-    """Empty for a file that is not there, too large, or no text."""
+def _kept(path: str, uuid: str, name: str) -> Iterator[KeptFiles]:
+    """The backup in a directory, if it is one. What cannot be read is told: an older backup may be needed by it."""
     try:
-        if os.stat(path).st_size > _LARGEST_MANIFEST_BYTES:
-            return ""
+        if not stat.S_ISDIR(os.stat(path).st_mode):
+            return
+        manifest = _text(f"{path}/{MANIFEST}")
+    except FileNotFoundError:
+        if os.path.isdir(path):
+            yield KeptFiles(instance_uuid=uuid, id=name, fault="it has no manifest")
+    except OSError as err:
+        yield KeptFiles(instance_uuid=uuid, id=name, fault=f"its manifest cannot be read: {err.strerror}")
+    else:
+        proof = ""
+        with contextlib.suppress(OSError):
+            proof = _text(f"{path}/{PROOF}")
+        yield KeptFiles(instance_uuid=uuid, id=name, manifest=manifest, proof=proof)
+
+
+def _text(path: str) -> str:
+    """Empty for a file that is too large, or no text; raises `OSError`."""
+    if os.stat(path).st_size > _LARGEST_MANIFEST_BYTES:
+        return ""
+    try:
         return (read_if_there(path) or b"").decode()
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         return ""
 
 

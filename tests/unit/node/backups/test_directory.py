@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A directory of backups: chains give the newest chunk of each number, merging keeps what they give."""
 
+import errno
 import random
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backups import ChainLink, Chunk
+from ganeti.node.backups import chunk_index
 from ganeti.node.backups.directory import BackupDirectory
 from ganeti.wire.sealing import DIGEST_BYTES, EMPTY_DIGEST
 
@@ -32,8 +34,8 @@ def make(store: BackupDirectory, backup: str, chunks: dict[int, bytes]) -> Chain
         offset = store.append(UUID, backup, 0, part, offset)
     (stored,) = store.finish(UUID, backup)
     assert stored.chunks == len(chunks)
-    link = ChainLink(id=backup, generation=0)
-    store.publish(UUID, link, f"manifest of {backup}")
+    link = ChainLink(id=backup, generation=0, disks=1)
+    store.publish(UUID, backup, 0, f"manifest of {backup}")
     return link
 
 
@@ -66,8 +68,8 @@ def test_a_chain_is_its_newest_chunks_before_and_after_merging(store: BackupDire
     for oldest in range(3):
         older, newer = chain[-1], chain[-2]
         store.merge(UUID, older, newer, newer.generation + 1, keeps_zeros=False)
-        chain[-2] = ChainLink(id=newer.id, generation=newer.generation + 1)
-        store.publish(UUID, chain[-2], f"another manifest of {newer.id}")
+        chain[-2] = ChainLink(id=newer.id, generation=newer.generation + 1, disks=1)
+        store.publish(UUID, newer.id, chain[-2].generation, f"another manifest of {newer.id}")
         assert store.remove(UUID, older.id)
         chain.pop()
         for number in range(oldest + 1, 4):
@@ -107,3 +109,41 @@ def test_a_file_that_is_cut_is_told(store: BackupDirectory, tmp_path: Path) -> N
     chunks.write_bytes(chunks.read_bytes()[:-1])
     with pytest.raises(BlockDeviceError, match="The backup is damaged"):
         store.chunks(UUID, [link], 0, 0, 9)
+
+
+@pytest.mark.parametrize("damaged", ["b0", "b1"])
+@pytest.mark.parametrize("file", ["disk0.0.index", "disk0.0.chunks"])
+def test_nothing_is_merged_that_is_not_there(store: BackupDirectory, tmp_path: Path, damaged: str, file: str) -> None:
+    older, newer = make(store, "b0", {1: b"one"}), make(store, "b1", {2: b"two"})
+    (tmp_path / "kept" / UUID / damaged / file).unlink()
+    with pytest.raises(FileNotFoundError, match=file):
+        store.merge(UUID, older, newer, 1, keeps_zeros=False)
+    with pytest.raises(FileNotFoundError, match=file):
+        content(store, [newer, older])
+    assert not list((tmp_path / "kept" / UUID).glob("*/*.1.*"))
+
+
+def test_a_disk_that_the_older_backup_does_not_have_is_merged(store: BackupDirectory) -> None:
+    older = make(store, "b0", {1: b"one"})
+    store.begin(UUID, "b1", 2)
+    store.append(UUID, "b1", 1, [chunk(3, b"three")], 0)
+    store.finish(UUID, "b1")
+    store.publish(UUID, "b1", 0, "manifest")
+    merged = store.merge(UUID, older, ChainLink(id="b1", generation=0, disks=2), 1, keeps_zeros=False)
+    assert [each.chunks for each in merged] == [1, 1]
+
+
+def test_a_full_place_keeps_no_half_of_a_merge(
+    store: BackupDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, newer = make(store, "b0", {1: b"one"}), make(store, "b1", {2: b"two"})
+    before = sorted((tmp_path / "kept").glob("*/*/*"))
+
+    def full(path: str, *_: object) -> int:
+        Path(f"{path}.chunks").write_bytes(b"on")
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(chunk_index, "append", full)
+    with pytest.raises(OSError, match="No space left"):
+        store.merge(UUID, older, newer, 1, keeps_zeros=False)
+    assert sorted((tmp_path / "kept").glob("*/*/*")) == before

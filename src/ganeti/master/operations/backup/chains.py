@@ -3,9 +3,18 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from ganeti.base.errors import ENVIRONMENT_ERROR, UNKNOWN_ENTITY, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import (
+    ENVIRONMENT_ERROR,
+    UNKNOWN_ENTITY,
+    WRONG_INPUT,
+    WRONG_STATE,
+    BlockDeviceError,
+    PrerequisiteError,
+)
 from ganeti.base.names import shown
+from ganeti.model.locks import instance_lock
 from ganeti.model.node_calls.backups import BackupList, BackupStored, ChainLink, KeptFiles
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -13,6 +22,8 @@ from ganeti.ports.nodes import ask, ask_many
 from ganeti.wire.backup_file import Backup, Proof, UnreadableBackupError, decode
 
 HISTORY = "gnt-backup history shows those there are"
+GONE: Final = instance_lock("[gone]")
+_REMEDY: Final = "Choose a backup before it, and have the next one read everything (gnt-backup create --full)"
 
 
 @dataclass(frozen=True)
@@ -26,11 +37,12 @@ class Known:
 
     @property
     def link(self) -> ChainLink:
-        return ChainLink(id=self.backup.id, generation=self.backup.generation)
+        return ChainLink(id=self.backup.id, generation=self.backup.generation, disks=len(self.backup.disks))
 
 
 @dataclass(frozen=True)
 class Unusable:
+    node_uuid: str
     node_name: str
     instance_uuid: str
     id: str
@@ -66,12 +78,14 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
             try:
                 found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), _proof(files, keys)))
             except UnreadableBackupError as err:
-                found.unusable.append(Unusable(name, files.instance_uuid, files.id, str(err)))
+                found.unusable.append(Unusable(answer.node_uuid, name, files.instance_uuid, files.id, str(err)))
     found.backups.sort(key=lambda each: (each.backup.created, each.backup.id))
     return found
 
 
 def _manifest(files: KeptFiles, keys: dict[str, str]) -> Backup:
+    if files.fault:
+        raise UnreadableBackupError(files.fault)
     backup = decode(files.manifest, Backup, keys)
     if (backup.instance_uuid, backup.id) != (files.instance_uuid, files.id):
         raise UnreadableBackupError(f"it lies in the place of another one: its manifest is that of {backup.id}")
@@ -111,14 +125,34 @@ def choose(found: Found, view: ConfigView, name: str, backup_id: str | None) -> 
     return known[-1]
 
 
+def lock_of(view: ConfigView, name: str) -> str:
+    """The one lock of all backups that *name* may mean, see `of_name`.
+
+    A gone instance may be named by each name it had, and by each of its backups: all gone instances have one lock.
+    """
+    try:
+        return instance_lock(view.find_instance(name).name)
+    except PrerequisiteError:
+        return GONE
+
+
 def of_name(found: Found, view: ConfigView, name: str) -> set[str]:
-    """UUIDs of the instances of this name: that of today, or those that are gone."""
+    """UUIDs of the instances of this name: that of today, or those that are gone, which ids of backups name, too.
+
+    Raises `PrerequisiteError` for another name of an instance that is there: its lock goes by its name of today.
+    """
     try:
         return {view.find_instance(name).uuid}
     except PrerequisiteError as err:
         if err.code != UNKNOWN_ENTITY:
             raise
-    return {each.backup.instance_uuid for each in found.backups if name in (each.backup.instance_name, each.backup.id)}
+    named = {each.backup.instance_uuid for each in found.backups if name in (each.backup.instance_name, each.backup.id)}
+    named |= {bad.instance_uuid for bad in found.unusable if bad.id == name}
+    gone = {uuid for uuid in named if view.get("instances", uuid) is None}
+    if named and not gone:
+        today = " and ".join(sorted(view.instance(uuid).name for uuid in named))
+        raise PrerequisiteError(f"'{shown(name)}' means backups of {today}: give that name", WRONG_INPUT)
+    return gone
 
 
 def chain_of(found: Found, newest: Known) -> list[Known]:
@@ -149,14 +183,20 @@ async def require_whole(ctx: OperationContext, chain: Sequence[Known]) -> None:
     """Read the indexes of a chain, and refuse one that is damaged or cut; raises `PrerequisiteError`."""
     for each in chain:
         backup = each.backup
-        request = BackupStored(instance_uuid=backup.instance_uuid, link=each.link, disks=len(backup.disks))
-        stored = await ask(ctx.nodes, each.node_uuid, request)
+        request = BackupStored(instance_uuid=backup.instance_uuid, link=each.link)
+        try:
+            stored = await ask(ctx.nodes, each.node_uuid, request)
+        except BlockDeviceError as err:
+            raise PrerequisiteError(
+                f"Backup {backup.id} on {each.node_name} is damaged or cannot be read: {err}. {_REMEDY}",
+                ENVIRONMENT_ERROR,
+            ) from err
         for number, (disk, now) in enumerate(zip(backup.disks, stored, strict=True)):
             if (disk.index_sha256, disk.chunk_bytes) != (now.index_sha256, now.chunk_bytes):
                 what = "cut" if now.chunk_bytes < disk.chunk_bytes else "changed"
                 raise PrerequisiteError(
                     f"Backup {backup.id} on {each.node_name} is damaged: the files of disk {number} were {what}. "
-                    "Choose a backup before it, and have the next one read everything (gnt-backup create --full)",
+                    f"{_REMEDY}",
                     ENVIRONMENT_ERROR,
                 )
 

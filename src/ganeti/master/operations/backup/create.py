@@ -131,7 +131,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             return [], keeper, found is not None
         try:
             chain = chain_of(backups, older[-1])
-            await require_whole(ctx, chain[:1])
+            await require_whole(ctx, chain)
         except PrerequisiteError as err:
             ctx.log.warning(f"{err}. This backup has everything, and builds on none")
             chain = []

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_FORGET (ours): remove backups, the oldest first; those that build on them get what they need of them."""
+"""OP_BACKUP_FORGET (ours): remove backups; those that build on them get what they need of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.backup.chains import Found, Known, choose, find_backups, of_name
+from ganeti.master.operations.backup.chains import (
+    Known,
+    Unusable,
+    choose,
+    find_backups,
+    lock_of,
+    of_name,
+    require_whole,
+)
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
-from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backups import BackupMerge, BackupPublish, BackupRemove
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -24,6 +33,16 @@ from ganeti.wire.backup_file import BackupDisk, encode
 
 MERGE_TIMEOUT_S = 24 * 3600.0
 _TWO_BACKUPS: Final = ("create-on-file-stopped", "backup-key", "backup-stopped", "backup-once-more")
+
+
+@dataclass(frozen=True)
+class Checked:
+    known: list[Known]
+    """All backups of the instance that can be used."""
+    going: list[Known]
+    """Those that are removed, the oldest first."""
+    unusable: Unusable | None = None
+    """The one that is removed where it cannot be used."""
 
 
 @operation(
@@ -52,50 +71,75 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
-        try:
-            name = view.find_instance(self.instance_name).name
-        except PrerequisiteError:
-            name = self.instance_name
-        return plan(exclusive=[instance_lock(name)])
+        return plan(exclusive=[lock_of(view, self.instance_name)])
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> Found:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Checked:
         if (self.backup is None) == (self.keep is None):
             raise PrerequisiteError("Say which backup is removed (--backup), or how many stay (--keep)", WRONG_INPUT)
-        return await find_backups(ctx, view)
+        found = await find_backups(ctx, view)
+        uuids = of_name(found, view, self.instance_name)
+        own = [each for each in found.backups if each.backup.instance_uuid in uuids]
+        unusable = [each for each in found.unusable if each.instance_uuid in uuids]
+        for bad in unusable:
+            if bad.id == self.backup:
+                _require_last(bad, own, unusable)
+                return Checked([], [], bad)
+        going = (
+            [choose(found, view, self.instance_name, self.backup)] if self.backup is not None else self._too_many(own)
+        )
+        self._require_readable(going, unusable)
+        try:
+            await require_whole(ctx, _merged(own, going))
+        except PrerequisiteError as err:
+            raise PrerequisiteError(
+                f"{err}. No backup is removed: one that is damaged goes only with or after those that build on it",
+                err.code,
+            ) from err
+        return Checked(own, going)
 
-    def check(self, view: ConfigView, facts: Found, ctx: OperationContext) -> tuple[list[Known], list[Known]]:
-        """All backups of the instance, and those that go, the oldest first."""
-        uuids = of_name(facts, view, self.instance_name)
-        own = [each for each in facts.backups if each.backup.instance_uuid in uuids]
-        if self.backup is not None:
-            return own, [choose(facts, view, self.instance_name, self.backup)]
-        going: list[Known] = []
-        for place in {(each.node_uuid, each.backup.instance_uuid): None for each in own}:
-            there = [each for each in own if (each.node_uuid, each.backup.instance_uuid) == place]
-            going += there[: max(0, len(there) - (self.keep or 0))]
-        return own, going
+    def check(self, view: ConfigView, facts: Checked, ctx: OperationContext) -> Checked:
+        return facts
 
-    async def execute(self, checked: tuple[list[Known], list[Known]], ctx: OperationContext) -> list[str]:
-        known, going = checked
-        if not going:
+    async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
+        if (bad := checked.unusable) is not None:
+            await ask(ctx.nodes, bad.node_uuid, BackupRemove(instance_uuid=bad.instance_uuid, id=bad.id))
+            ctx.log.info(f"Backup {bad.id}, which could not be used, is removed from {bad.node_name}")
+            return [bad.id]
+        if not checked.going:
             ctx.log.info(f"{shown(self.instance_name)} has no backup too many")
-        for old in going:
-            known = await self._forget(ctx, known, old.backup.id)
+        known = checked.known
+        for old in _children_first(checked.going):
+            known = await self._forget(ctx, known, old)
             ctx.log.info(f"Backup {old.backup.id} is removed from {old.node_name}")
-        return [old.backup.id for old in going]
+        return [old.backup.id for old in checked.going]
 
-    async def _forget(self, ctx: OperationContext, known: Sequence[Known], backup_id: str) -> list[Known]:
-        """Remove one; gives all that are left, as they are then."""
-        old = next(each for each in known if each.backup.id == backup_id)
-        left = []
-        for each in known:
-            if each.backup.parent == backup_id and each.node_uuid == old.node_uuid:
-                each = await self._take_over(ctx, old, each)
-            if each.backup.id != backup_id:
-                left.append(each)
-        request = BackupRemove(instance_uuid=old.backup.instance_uuid, id=backup_id)
+    def _too_many(self, own: Sequence[Known]) -> list[Known]:
+        """The oldest of each node, but for as many as are kept there."""
+        going: list[Known] = []
+        for place in {_place(each): None for each in own}:
+            there = [each for each in own if _place(each) == place]
+            going += there[: max(0, len(there) - (self.keep or 0))]
+        return going
+
+    def _require_readable(self, going: Sequence[Known], unusable: Sequence[Unusable]) -> None:
+        """Raises `PrerequisiteError` where a backup that cannot be read may build on one that goes."""
+        places = {_place(each) for each in going}
+        for bad in unusable:
+            if (bad.node_uuid, bad.instance_uuid) in places:
+                raise PrerequisiteError(
+                    f"Backup {bad.id} on {bad.node_name} cannot be used ({bad.why}), and it may build on one that "
+                    f"would be removed: mend it, or remove it first (gnt-backup forget --backup {bad.id} "
+                    f"{shown(self.instance_name)})",
+                    WRONG_STATE,
+                )
+
+    async def _forget(self, ctx: OperationContext, known: Sequence[Known], going: Known) -> list[Known]:
+        """Remove one, on which none builds that goes, too; gives all that are left, as they are then."""
+        old = next(each for each in known if each.backup.id == going.backup.id and _place(each) == _place(going))
+        left = [await self._take_over(ctx, old, each) if _builds_on(each, old) else each for each in known]
+        request = BackupRemove(instance_uuid=old.backup.instance_uuid, id=old.backup.id)
         await ask(ctx.nodes, old.node_uuid, request)
-        return left
+        return [each for each in left if each is not old]
 
     async def _take_over(self, ctx: OperationContext, old: Known, newer: Known) -> Known:
         """Give a backup the chunks that it needs of the one before, which it builds on no more."""
@@ -123,3 +167,42 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         publish = BackupPublish(instance_uuid=uuid, id=backup.id, generation=generation, manifest=manifest, boot="")
         await ask(ctx.nodes, newer.node_uuid, publish)
         return Known(newer.node_uuid, newer.node_name, backup, newer.proof)
+
+
+def _place(known: Known) -> tuple[str, str]:
+    return known.node_uuid, known.backup.instance_uuid
+
+
+def _builds_on(one: Known, other: Known) -> bool:
+    return one.backup.parent == other.backup.id and _place(one) == _place(other)
+
+
+def _children_first(going: Sequence[Known]) -> Iterator[Known]:
+    """Each after those that build on it, so that nothing is merged into what goes; a clock may have been set back."""
+    left = list(reversed(going))
+    while left:
+        free = (each for each in left if not any(_builds_on(other, each) for other in left))
+        found = next(free, left[0])
+        left.remove(found)
+        yield found
+
+
+def _merged(own: Sequence[Known], going: Sequence[Known]) -> list[Known]:
+    """The backups that are read to remove some: those that stay and build on them, and what these need."""
+    read = [each for each in own if each not in going and any(_builds_on(each, old) for old in going)]
+    for each in read:
+        read += [old for old in going if _builds_on(each, old) and old not in read]
+    return read
+
+
+def _require_last(bad: Unusable, own: Sequence[Known], unusable: Sequence[Unusable]) -> None:
+    """Raises `PrerequisiteError` where another backup builds on one that cannot be read, or may do so."""
+    place = bad.node_uuid, bad.instance_uuid
+    later = [each.backup.id for each in own if _place(each) == place and each.backup.parent == bad.id]
+    later += [each.id for each in unusable if (each.node_uuid, each.instance_uuid) == place and each.id > bad.id]
+    if later:
+        raise PrerequisiteError(
+            f"{', '.join(later)} on {bad.node_name} may build on backup {bad.id}, which cannot be used ({bad.why}): "
+            "mend it, or remove them first (gnt-backup forget --backup), the newest first",
+            WRONG_STATE,
+        )

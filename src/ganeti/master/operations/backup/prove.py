@@ -16,7 +16,7 @@ from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
 from ganeti.master.backups import RecordProof
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, require_whole
+from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, lock_of, require_whole
 from ganeti.master.operations.backup.description import described
 from ganeti.master.operations.backup.restore import Restored, restored
 from ganeti.master.operations.changes import RemoveInstance
@@ -26,7 +26,7 @@ from ganeti.master.operations.instance.power import stop_on_primary
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, Text
 from ganeti.master.parameter import Parameter
-from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backups import BackupNote, ForgetSigns, SignOfLife
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
@@ -83,7 +83,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
 
     def locks(self, view: ConfigView) -> LockPlan:
         wanted = self._trial([]).locks(view)
-        return plan(shared=wanted.shared | {instance_lock(self._full_name(view))}, exclusive=wanted.exclusive)
+        return plan(shared=wanted.shared | {lock_of(view, self.instance_name)}, exclusive=wanted.exclusive)
 
     async def gather(
         self, ctx: OperationContext, view: ConfigView
@@ -173,9 +173,3 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
             chain=list(chain),
             dry_run=self.dry_run,
         )
-
-    def _full_name(self, view: ConfigView) -> str:
-        try:
-            return view.find_instance(self.instance_name).name
-        except PrerequisiteError:
-            return self.instance_name

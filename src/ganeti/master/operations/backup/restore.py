@@ -20,6 +20,7 @@ from ganeti.master.operations.backup.chains import (
     choose,
     find_backups,
     links,
+    lock_of,
     require_whole,
     sealing_key,
 )
@@ -34,7 +35,7 @@ from ganeti.master.operations.instance.installation import validate_os
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NicInput, Text
 from ganeti.master.parameter import Parameter
-from ganeti.model.locks import LockPlan, instance_lock
+from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backups import BackupChunks, BackupFill
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.traits import Catalogue
@@ -190,7 +191,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         if self.in_place:
             return instance_and_nodes(view, self.instance_name)
         wanted = self._creation([]).locks(view)
-        return plan(shared=wanted.shared | {instance_lock(self._full_name(view))}, exclusive=wanted.exclusive)
+        return plan(shared=wanted.shared | {lock_of(view, self.instance_name)}, exclusive=wanted.exclusive)
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         self._refuse_contradictions()
@@ -286,12 +287,6 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
 
     def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> Restored:
         return restored(self._creation(chain), export, view, ctx.catalogue, no_nics=self.no_nics)
-
-    def _full_name(self, view: ConfigView) -> str:
-        try:
-            return view.find_instance(self.instance_name).name
-        except PrerequisiteError:
-            return self.instance_name
 
 
 def _sizes(sizes: list[int]) -> str:

@@ -256,7 +256,11 @@ def test_only_newer_memberships_are_taken(run):
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"cluster": "another"}, "cluster"), ({"software": "2.16"}, "software"), ({"time_s": NOW_S + CLOCK_SKEW_S + 1}, "clock")],
+    [
+        ({"cluster": "another"}, "cluster"),
+        ({"software": "2.16"}, "software"),
+        ({"time_s": NOW_S + CLOCK_SKEW_S + 1}, "clock"),
+    ],
 )
 def test_strangers_are_refused_and_nothing_changes(run, changes, reason):
     async def scenario(subject, source):

@@ -39,6 +39,12 @@ def beat(data: bytes) -> int:
     return int(found[1])
 
 
+def changed(held: KvmMoments, spec: InstanceSpec, *, mark: str, since: str) -> list[tuple[int, int]] | None:
+    """Hold the one disk of a guest; gives what was counted of it, None where nothing was."""
+    (counted,) = asyncio.run(held.open(spec, mark=mark, since=since))
+    return asyncio.run(held.changed(NAME, 0)) if counted else None
+
+
 async def read(held: KvmMoments, size: int, disk: int = 0) -> bytes:
     async with held.reading(NAME, disk) as source:
         assert await source.size() == 16 * MIB
@@ -62,36 +68,37 @@ def test_a_moment_stays_while_the_guest_writes_and_changes_are_counted(lab: Lab,
     held = moments(node)
     try:
         before = node.beats(NAME)[-1]
-        assert asyncio.run(held.open(spec, mark="one", since="")) == [None]
+        assert asyncio.run(held.open(spec, mark="one", since="")) == [False]
         after = node.beats(NAME)[-1] + 1
         node.wait_beats(NAME)
         assert before <= beat(asyncio.run(read(held, 512))) <= after < node.beats(NAME)[-1]
         asyncio.run(held.close(NAME, kept="one"))
         node.wait_beats(NAME)
-        (dirty,) = asyncio.run(held.open(spec, mark="two", since="one"))
+        dirty = changed(held, spec, mark="two", since="one")
         assert dirty and dirty[0][0] == 0 and sum(count for _, count in dirty) <= 4, dirty
         asyncio.run(held.close(NAME, kept="two"))
-        assert asyncio.run(held.open(spec, mark="three", since="one")) == [None], "nobody has counted since that"
+        assert asyncio.run(held.open(spec, mark="three", since="one")) == [False], "nobody has counted since that"
         asyncio.run(held.close(NAME, kept="three"))
         node.call("stop", name=NAME, timeout_s=20)
         node.forget_console(NAME)
         node.call("start", spec=spec, disks=[disk])
         node.wait_beats(NAME)
-        (dirty,) = asyncio.run(held.open(spec, mark="four", since="three"))
+        dirty = changed(held, spec, mark="four", since="three")
         assert (dirty is not None) == (image_format == "qcow2"), "the count survives in the image"
         with pytest.raises(HypervisorError, match="No moment of held is held"):
             asyncio.run(held.close(NAME, kept=""))
             asyncio.run(read(held, 512))
         node.wait_beats(NAME, 2)
-        assert node.leftovers("scratch") == [] and not list((node.root / "var/lib/ganeti").rglob("held.*"))
+        assert node.leftovers("scratch") == [] and not list((node.root / "srv/ganeti").rglob("held.*"))
     finally:
         node.call("stop", name=NAME, timeout_s=0)
 
 
-def test_a_full_scratch_space_ends_the_moment_and_not_the_guest(lab: Lab) -> None:
+def test_a_full_scratch_space_ends_the_moment_and_not_the_guest(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scratch file is on a file system that takes nothing more."""
+    monkeypatch.setattr("ganeti.node.hypervisors.kvm.moments._SPARE_BYTES", 0)
     node, spec, _ = started(lab, "raw")
-    held, scratch = moments(node), node.root / "var/lib/ganeti/backup-scratch"
+    held, scratch = moments(node), node.root / "srv/ganeti/backup-scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(scratch)], check=True)
     try:
@@ -116,7 +123,7 @@ def test_several_disks_are_held_at_the_same_moment(lab: Lab) -> None:
     held = moments(node)
     try:
         node.wait_beats(NAME)
-        assert asyncio.run(held.open(spec, mark="one", since="")) == [None, None]
+        assert asyncio.run(held.open(spec, mark="one", since="")) == [False, False]
         node.wait_beats(NAME, 2)
         assert len(asyncio.run(read(held, MIB, 1))) == MIB
         note = Path(held._note(NAME))
@@ -142,7 +149,7 @@ def test_what_has_changed_is_known_after_a_migration(lab: Lab) -> None:
         lab.begin(spec, source, target)
         lab.finish(spec, source, target)
         target.wait_beats(NAME)
-        (dirty,) = asyncio.run(moments(target).open(spec, mark="two", since="one"))
+        dirty = changed(moments(target), spec, mark="two", since="one")
         assert dirty and dirty[0][0] == 0 and sum(count for _, count in dirty) <= 4, dirty
         asyncio.run(moments(target).close(NAME, kept="two"))
         target.wait_beats(NAME, 2)

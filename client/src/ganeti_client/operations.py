@@ -231,7 +231,7 @@ class Operations(Generic[Result]):
         pnode: str | None = NOT_GIVEN,
         iallocator: str | None = NOT_GIVEN,
         timeout: int | None = NOT_GIVEN,
-        pattern: str | None = NOT_GIVEN,
+        console_words: str | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -248,7 +248,7 @@ class Operations(Generic[Result]):
             "pnode": pnode,
             "iallocator": iallocator,
             "timeout": timeout,
-            "pattern": pattern,
+            "console_words": console_words,
         }
         return self._call("backup-prove", given, idempotency_key, plan)
 

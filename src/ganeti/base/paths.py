@@ -189,6 +189,11 @@ class Paths:
         return self.under("/srv/ganeti/backup")
 
     @property
+    def backup_scratch_dir(self) -> str:
+        """What guests overwrite while their backups are read: much, so not beside the configuration."""
+        return self.under("/srv/ganeti/backup-scratch")
+
+    @property
     def transfers_dir(self) -> str:
         """Directories of disks on their way to or from another cluster."""
         return f"{self.run_dir}/import-export"

@@ -224,6 +224,10 @@ TERM = 10**9
 Disk.nested = {"children": Disk}
 
 
+OF_BACKUP = "backup/"
+"""Begins `Instance.reverting` where that is no snapshot, whose name has no slash."""
+
+
 class Instance(Stored, frozen=True, kw_only=True):
     nested = {"nics": Nic}
 
@@ -244,7 +248,10 @@ class Instance(Stored, frozen=True, kw_only=True):
     forthcoming: bool | None = None
     tags: list[str] = []
     reverting: str | None = None
-    """The snapshot that its disks are taken back to; until all of them are, some hold another state than others."""
+    """The snapshot that its disks are taken back to, or `OF_BACKUP` and the id of a backup.
+
+    Until all of them are, some hold another state than others.
+    """
 
 
 class Network(Stored, frozen=True, kw_only=True):

@@ -20,6 +20,8 @@ _MANIFEST, _PROOF = "manifest", "proof"
 class BackupDisk(msgspec.Struct, frozen=True, kw_only=True):
     """One disk as one backup has it: the chunks that changed since the backup before."""
 
+    uuid: str = ""
+    """Of the instance's disk, whose place among the others may change."""
     size: int
     """In bytes."""
     chunks: int

@@ -117,7 +117,7 @@ COMMANDS = (
       (('-n', '--node'), 'pnode', 'string', 'node that boots it', True, None, (), 'NODE', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--timeout',), 'timeout', 'duration', 'how long the guest may take, in seconds [300]', True, None, (), '', False),
-      (('--pattern',), 'pattern', 'string', 'what its serial console shows when it is up, a regular expression [login:|^HB \\d+|Welcome to|Reached target]', True, None, (), '', False),
+      (('--console-words',), 'console_words', 'string', 'words, as they are, that its serial console shows when it is up; without them login:, or HB and a number', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_PROVE', False, True, False, '', (), (), ()),
     ('remove', 'remove the exports of an instance, which may be gone itself',

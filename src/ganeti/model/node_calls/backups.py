@@ -206,7 +206,8 @@ class DiskBytes(NodeRequest[int], frozen=True, kw_only=True):
 class BackupFill(NodeRequest[str], frozen=True, kw_only=True):
     """Write chunks of a backup onto an open disk; *zeroes* from *first* to *end* what is in none of them.
 
-    Gives a mark of this power-on: only a call that *syncs* has everything on disk.
+    Gives a mark of this power-on: only a call that *syncs* has everything on disk. One that does not *write* checks
+    the chunks, and leaves the disk as it is.
     """
 
     instance: InstanceSpec
@@ -219,18 +220,21 @@ class BackupFill(NodeRequest[str], frozen=True, kw_only=True):
     end: int
     zeroes: bool
     syncs: bool
+    writes: bool = True
     key: bytes
 
 
 class SignOfLife(NodeRequest[str], frozen=True, kw_only=True):
-    """What a guest that boots shows of itself: its agent answers, or its console has what *pattern* describes.
+    """What a guest that boots shows of itself: its agent answers, or its console has *words*, as they are.
+
+    Without *words* a line with ``login:`` is one, or one that begins with ``HB`` and a number.
 
     Empty where it shows nothing yet; raises `HypervisorError` for one that has ended.
     """
 
     hypervisor: str
     name: str
-    pattern: str
+    words: str = ""
 
 
 class ForgetSigns(NodeRequest[None], frozen=True, kw_only=True):

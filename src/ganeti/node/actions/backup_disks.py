@@ -35,10 +35,11 @@ async def backup_open(node: NodeState, asked: BackupOpen) -> OpenedMoment:
     moments = _moments(node, asked.instance.hypervisor)
     frozen = snapshots is not None and await snapshots.freeze(name)
     try:
-        dirty = await moments.open(asked.instance, mark=asked.mark, since=asked.since)
+        counted = await moments.open(asked.instance, mark=asked.mark, since=asked.since)
     finally:
         if snapshots is not None and frozen:
             await snapshots.thaw(name)
+    dirty = [await moments.changed(name, disk) if known else None for disk, known in enumerate(counted)]
     node.world.log(f"disks of instance {name} held for backup {asked.mark}{', its guest frozen' if frozen else ''}")
     return OpenedMoment(frozen=frozen, dirty=dirty)
 
@@ -74,7 +75,7 @@ async def backup_fill(node: NodeState, asked: BackupFill) -> str:
     span = (asked.first, asked.end)
     try:
         async with _file(node, asked.instance, asked.disk) as path:
-            how = {"zeroes": asked.zeroes, "syncs": asked.syncs}
+            how = {"zeroes": asked.zeroes, "syncs": asked.syncs, "writes": asked.writes}
             await in_thread(filling.fill, path, asked.chunks, sealing, asked.source_disk, span, **how)
     except OSError as err:
         raise BlockDeviceError(f"Disk {asked.disk.index} of {asked.instance.name} cannot be written: {err}") from err
@@ -83,7 +84,7 @@ async def backup_fill(node: NodeState, asked: BackupFill) -> str:
 
 @answers(SignOfLife, timeout_s=NORMAL_S, changes=False)
 async def sign_of_life(node: NodeState, asked: SignOfLife) -> str:
-    return await node.hypervisor(asked.hypervisor).devices.sign_of_life(asked.name, asked.pattern)
+    return await node.hypervisor(asked.hypervisor).devices.sign_of_life(asked.name, asked.words)
 
 
 @answers(ForgetSigns, timeout_s=NORMAL_S)

@@ -20,10 +20,12 @@ def fill(
     *,
     zeroes: bool,
     syncs: bool,
+    writes: bool = True,
 ) -> None:
     """Open every chunk, then write them; with *zeroes*, what lies between them in *span* (numbers) becomes zeros.
 
-    A chunk that is damaged is refused before anything is written. Raises `BlockDeviceError`, `OSError`.
+    A chunk that is damaged is refused before anything is written; unless it *writes*, nothing else is done. Raises
+    `BlockDeviceError`, `OSError`.
     """
     opened = {chunk.number: sealing.open(source_disk, chunk.number, chunk.data, chunk.digest) for chunk in chunks}
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -32,6 +34,9 @@ def fill(
         for number, data in opened.items():
             if number * CHUNK_BYTES + len(data) > size:
                 raise BlockDeviceError(f"{path} has {size} bytes: it is smaller than the disk that was backed up")
+        if not writes:
+            return
+        for number, data in opened.items():
             _write(descriptor, data, number * CHUNK_BYTES)
         if zeroes:
             for number in range(*span):

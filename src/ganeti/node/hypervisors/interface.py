@@ -129,12 +129,16 @@ class GuestMoments(ABC):
     """The disks of a running guest as they were at one moment, for a backup. All methods may be repeated."""
 
     @abstractmethod
-    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[list[tuple[int, int]] | None]:
+    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[bool]:
         """Hold all disks as they are now, and count under *mark* what changes from now on; the guest runs on.
 
-        Gives for each disk the chunks (first, count) that may have changed *since* an earlier mark; None where that
-        is not known. Raises `HypervisorError`; `close` follows in each case.
+        The guest may be frozen meanwhile, so this takes no longer than it must. Gives for each disk whether changes
+        *since* an earlier mark were counted. Raises `HypervisorError`; `close` follows in each case.
         """
+
+    @abstractmethod
+    async def changed(self, name: str, disk: int) -> list[tuple[int, int]] | None:
+        """The chunks (first, count) that were counted of a disk that is held; None where that cannot be read."""
 
     @abstractmethod
     async def close(self, name: str, *, kept: str) -> None:
@@ -299,9 +303,9 @@ class RunningDevices:
         """None where disks can be read only while their guest is stopped."""
         return None
 
-    async def sign_of_life(self, name: str, pattern: str) -> str:
-        """What a guest shows of itself: its agent answers, or its console has *pattern*; empty for nothing yet."""
-        del pattern
+    async def sign_of_life(self, name: str, words: str) -> str:
+        """What a guest shows of itself: its agent answers, or its console has *words*; empty for nothing yet."""
+        del words
         raise HypervisorError(f"The hypervisor {self._hypervisor} sees no sign of life of {name}")
 
     async def forget_signs(self, name: str) -> None:

@@ -183,13 +183,14 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             read=copying.read_bytes,
             disks=[
                 BackupDisk(
+                    uuid=disk.uuid,
                     size=size,
                     chunks=each.chunks,
                     chunk_bytes=each.chunk_bytes,
                     index_bytes=each.index_bytes,
                     index_sha256=each.index_sha256,
                 )
-                for size, each in zip(sizes, stored, strict=True)
+                for disk, size, each in zip(spec.disks, sizes, stored, strict=True)
             ],
             instance=sealed(text, copying.key, spec.uuid, ctx.entropy.token(NONCE_BYTES)),
         )
@@ -243,7 +244,8 @@ class _Copying:
         size = await ask(ctx.nodes, node, DiskBytes(instance=spec, disk=index, running=runs))
         total = -(-size // CHUNK_BYTES)
         before = self._checked.chain[0].backup.disks if self._checked.chain else []
-        counted = dirty is not None and index < len(before) and before[index].size == size
+        same = index < len(before) and (before[index].uuid, before[index].size) == (spec.disks[index].uuid, size)
+        counted = dirty is not None and same
         spans = [(first, count) for first, count in dirty or () if first < total] if counted else [(0, total)]
         how = "what its guest has changed" if counted else "all of it"
         ctx.log.info(

@@ -154,6 +154,7 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         stored = await ask(ctx.nodes, newer.node_uuid, merge, deadline_s=MERGE_TIMEOUT_S)
         disks = [
             BackupDisk(
+                uuid=before.uuid,
                 size=before.size,
                 chunks=now.chunks,
                 chunk_bytes=now.chunk_bytes,

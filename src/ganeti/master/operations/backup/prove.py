@@ -5,15 +5,15 @@ The trial guest is an instance without NICs that never becomes more than forthco
 instances counts it, and everything of it has its undo. What undoes it where the job dies takes it away at the end, too.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.base.errors import ExecutionError
 from ganeti.master.backups import RecordProof
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, lock_of, require_whole
@@ -29,6 +29,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backups import BackupNote, ForgetSigns, SignOfLife
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
@@ -36,7 +37,8 @@ from ganeti.wire.backup_file import Proof, encode
 
 PREFIX = "proof."
 _POLL_S = 1.0
-_LOOKS: Final = r"login:|^HB \d+|Welcome to|Reached target"
+_OUTSIDE: Final = ("kvm_extra", "usb_devices", "cdrom_image_path", "cdrom2_image_path", "floppy_image_path")
+"""Parameters by which a guest reaches something else than its disks: a trial guest has none of it."""
 _EXAMPLE: Final = {"instance_name": "one.example.com", "pnode": "node2.example.com"}
 
 
@@ -77,9 +79,13 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         Annotated[int, msgspec.Meta(ge=1)],
         Parameter("how long the guest may take, in seconds", "--timeout", kind="duration"),
     ] = 300
-    pattern: Annotated[
-        Text, Parameter("what its serial console shows when it is up, a regular expression", "--pattern")
-    ] = _LOOKS
+    console_words: Annotated[
+        Text | None,
+        Parameter(
+            "words, as they are, that its serial console shows when it is up; without them login:, or HB and a number",
+            "--console-words",
+        ),
+    ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         wanted = self._trial([]).locks(view)
@@ -88,14 +94,11 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
     async def gather(
         self, ctx: OperationContext, view: ConfigView
     ) -> tuple[list[Known], Restored, creation.Facts | None]:
-        try:
-            re.compile(self.pattern, re.MULTILINE)
-        except re.error as err:
-            raise PrerequisiteError(f"The pattern is no regular expression: {err}", WRONG_INPUT) from err
         found = await find_backups(ctx, view)
         chain = chain_of(found, choose(found, view, self.instance_name, self.backup))
         await require_whole(ctx, chain)
         asked = restored(self._trial(chain), described(chain[0], view), view, ctx.catalogue, no_nics=True)
+        asked = _alone(asked, ctx.catalogue)
         return chain, asked, await asked.gather(ctx, view)
 
     def check(
@@ -124,7 +127,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         if not sign:
             raise ExecutionError(
                 f"Backup {backup.id} of {backup.instance_name} shows no sign of life within {self.timeout} seconds: "
-                "restore it and look at its console, or say with --pattern what that shows when the guest is up"
+                "restore it and look at its console, or say with --console-words what that shows when the guest is up"
             )
         ctx.log.info(f"Backup {backup.id} is proved: {sign}, after {ctx.clock.now_s() - began_s:.0f} s")
         return sign
@@ -132,7 +135,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
     async def _sign(self, spec: InstanceSpec, ctx: OperationContext) -> str:
         """Wait for it; empty where none comes in time."""
         until_s = ctx.clock.now_s() + self.timeout
-        request = SignOfLife(hypervisor=spec.hypervisor, name=spec.name, pattern=self.pattern)
+        request = SignOfLife(hypervisor=spec.hypervisor, name=spec.name, words=self.console_words or "")
         while True:
             if sign := await ask(ctx.nodes, spec.primary_node_uuid, request):
                 return sign
@@ -173,3 +176,14 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
             chain=list(chain),
             dry_run=self.dry_run,
         )
+
+
+def _alone(asked: Restored, catalogue: Catalogue) -> Restored:
+    """The trial without what leads out of its disks, whatever instance and cluster say; it boots from a disk then."""
+    if asked.hypervisor is None:
+        return asked
+    known = {each.name for each in catalogue.hypervisor(asked.hypervisor).parameters}
+    hvparams = asked.hvparams | {name: "" for name in _OUTSIDE if name in known}
+    if hvparams.get("boot_order") in ("cdrom", "floppy", "network"):
+        hvparams["boot_order"] = "disk"
+    return replace(asked, hvparams=hvparams)

@@ -26,22 +26,24 @@ from ganeti.master.operations.backup.chains import (
 )
 from ganeti.master.operations.backup.description import described
 from ganeti.master.operations.backup.importing import Source, filled
-from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance import create as creation
 from ganeti.master.operations.instance.create import CreateInstance
 from ganeti.master.operations.instance.disks import close_disks, create_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
 from ganeti.master.operations.instance.installation import validate_os
+from ganeti.master.operations.instance.snapshot import SetReverting
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NicInput, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backups import BackupChunks, BackupFill
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import OF_BACKUP
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
+from ganeti.wire.backup_file import Backup
 from ganeti.wire.export_file import Export
 from ganeti.wire.sealing import CHUNK_BYTES
 
@@ -65,14 +67,20 @@ class Checked:
     spec: InstanceSpec | None = None
 
 
-async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known], *, zeroes: bool) -> None:
-    """Write a backup onto the open disks of an instance; with *zeroes* over what they hold."""
+async def fill_from(
+    ctx: OperationContext, spec: InstanceSpec, chain: list[Known], *, zeroes: bool, writes: bool = True
+) -> None:
+    """Write a backup onto the open disks of an instance; with *zeroes* over what they hold.
+
+    Unless it *writes*, all of the backup is read and opened, and the disks stay as they are.
+    """
     view, newest = ctx.config.view(), chain[0]
     key = sealing_key(view, newest.backup.key_id)
     uuid = newest.backup.instance_uuid
     for disk, kept in zip(spec.disks, newest.backup.disks, strict=True):
         total = -(-kept.size // CHUNK_BYTES)
-        ctx.log.info(f"Filling disk {disk.index} of {spec.name} from backup {newest.backup.id} on {newest.node_name}")
+        deed = f"Filling disk {disk.index} of {spec.name} from" if writes else f"Checking disk {disk.index} of"
+        ctx.log.info(f"{deed} backup {newest.backup.id} on {newest.node_name}")
         first, boots = 0, set[str]()
         while first < total:
             request = BackupChunks(
@@ -80,7 +88,7 @@ async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known
                 chain=links(chain),
                 disk=disk.index,
                 first=first,
-                end=min(total, first + _WINDOW_CHUNKS) if zeroes else total,
+                end=min(total, first + _WINDOW_CHUNKS) if zeroes and writes else total,
             )
             piece = await ask(ctx.nodes, newest.node_uuid, request)
             fill = BackupFill(
@@ -93,13 +101,14 @@ async def fill_from(ctx: OperationContext, spec: InstanceSpec, chain: list[Known
                 end=piece.next,
                 zeroes=zeroes,
                 syncs=piece.next >= total,
+                writes=writes,
                 key=key,
             )
             boots.add(await ask(ctx.nodes, spec.primary_node_uuid, fill))
             if len(boots) > 1:
                 raise ExecutionError(f"Node {spec.primary_node} has restarted while the disks were filled: begin again")
             first = piece.next
-            ctx.log.progress(f"disk {disk.index} is filled", first, total)
+            ctx.log.progress(f"disk {disk.index} is {'filled' if writes else 'checked'}", first, total)
 
 
 class Restored(CreateInstance, frozen=True, kw_only=True):
@@ -237,6 +246,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
                 f"{_sizes(sizes)}: restore it as a new instance",
                 WRONG_STATE,
             )
+        _require_same_disks(spec, backup)
         return Checked(facts.chain, spec=spec)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks | None:
@@ -253,13 +263,14 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         assert spec is not None
         disks = plan_of(ctx, spec)
         await push_undo(ctx, disks.open())
-        await open_disks(ctx, disks)
-        ctx.log.info(
-            f"If this job does not come to its end, repeat it: {spec.name} has neither the old nor the new disks"
-        )
+        await open_disks(ctx, disks, reverting=True)
+        await fill_from(ctx, spec, checked.chain, zeroes=True, writes=False)
+        mark = f"{OF_BACKUP}{checked.chain[0].backup.id}"
+        await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=mark))
+        ctx.log.info(f"If this job does not come to its end, repeat it: {spec.name} does not start until then")
         await fill_from(ctx, spec, checked.chain, zeroes=True)
         await close_disks(ctx, spec)
-        await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
+        await ctx.config.commit(SetReverting(instance_uuid=spec.uuid), settles=True)
         return [spec.primary_node]
 
     def _refuse_contradictions(self) -> None:
@@ -287,6 +298,18 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
 
     def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> Restored:
         return restored(self._creation(chain), export, view, ctx.catalogue, no_nics=self.no_nics)
+
+
+def _require_same_disks(spec: InstanceSpec, backup: Backup) -> None:
+    """Refuse other disks than were backed up; where all are others, they were converted or made again."""
+    now, then = [disk.uuid for disk in spec.disks], [disk.uuid for disk in backup.disks]
+    if now != then and set(now) & set(then):
+        number = next(index for index, pair in enumerate(zip(now, then, strict=True)) if pair[0] != pair[1])
+        raise PrerequisiteError(
+            f"Disk {number} of {spec.name} is another one than that which backup {backup.id} has there: restore it as "
+            "a new instance",
+            WRONG_STATE,
+        )
 
 
 def _sizes(sizes: list[int]) -> str:

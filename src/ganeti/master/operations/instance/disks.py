@@ -73,9 +73,15 @@ async def wipe(ctx: OperationContext, side: Side, disk: DiskSpec, *, from_mib: i
         ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
 
-async def open_disks(ctx: OperationContext, plan: DiskPlan, *, ignore_secondaries: bool = False) -> None:
-    """Open the disks, their undo being recorded; with *ignore_secondaries* a copy may fall behind."""
-    require_one_moment(ctx.config.view().instance(plan.primary.spec.uuid))
+async def open_disks(
+    ctx: OperationContext, plan: DiskPlan, *, ignore_secondaries: bool = False, reverting: bool = False
+) -> None:
+    """Open the disks, their undo being recorded; with *ignore_secondaries* a copy may fall behind.
+
+    Unless they are opened for *reverting* them, they hold the state of one moment.
+    """
+    if not reverting:
+        require_one_moment(ctx.config.view().instance(plan.primary.spec.uuid))
     for side in plan.absent:
         ctx.log.warning(f"Node {side.node_name} is offline: its copy of the disks of {side.spec.name} falls behind")
     for step in plan.open():

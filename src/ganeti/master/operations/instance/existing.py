@@ -14,7 +14,7 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.model.objects import Instance
+from ganeti.model.objects import OF_BACKUP, Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -45,14 +45,23 @@ def require_complete(instance: Instance, deed: str, *, reverting: bool = False) 
 
 
 def require_one_moment(instance: Instance) -> None:
-    """Raise `PrerequisiteError` where a revert to a snapshot was interrupted between two disks."""
-    if instance.reverting is not None:
+    """Raise `PrerequisiteError` where a revert to a snapshot, or a restore in place, was interrupted."""
+    if instance.reverting is None:
+        return
+    if instance.reverting.startswith(OF_BACKUP):
+        backup = instance.reverting.removeprefix(OF_BACKUP)
         raise PrerequisiteError(
-            f"Going back to snapshot {instance.reverting} was interrupted, so the disks of {instance.name} may hold "
-            f"states of different moments: complete it (gnt-instance snapshot revert {instance.name} "
-            f"{instance.reverting}), or revert to another snapshot",
+            f"The restore of backup {backup} was interrupted, so the disks of {instance.name} hold neither what they "
+            f"had nor the backup: repeat it (gnt-backup restore --in-place --backup {backup} {instance.name}), "
+            "or restore another backup in place",
             WRONG_STATE,
         )
+    raise PrerequisiteError(
+        f"Going back to snapshot {instance.reverting} was interrupted, so the disks of {instance.name} may hold "
+        f"states of different moments: complete it (gnt-instance snapshot revert {instance.name} "
+        f"{instance.reverting}), or revert to another snapshot",
+        WRONG_STATE,
+    )
 
 
 async def guest_on_primary(

@@ -127,6 +127,7 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
         spec, kept = checked
         if self.action == "list":
             return kept
+        marked = ctx.config.view().instance(spec.uuid).reverting is not None
         if self.action == "revert" and len(spec.disks) > 1:
             await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=self.snapshot_name))
         call = "instance_snapshot_take" if self.action == "create" else f"instance_snapshot_{self.action}"
@@ -134,7 +135,7 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
         if self.action == "create":
             how = ", its file systems were frozen meanwhile" if frozen else ""
             ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} taken{how}")
-        if self.action == "revert" and len(spec.disks) > 1:
+        if self.action == "revert" and (len(spec.disks) > 1 or marked):
             await ctx.config.commit(SetReverting(instance_uuid=spec.uuid), settles=True)
         found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
         return _by_name(found)

@@ -52,7 +52,7 @@ class FakeDevices(RunningDevices):
             for source, path in zip(guest.disk_paths, paths, strict=True):
                 await in_thread(shutil.copyfile, source, path)
 
-    async def sign_of_life(self, name: str, pattern: str) -> str:
+    async def sign_of_life(self, name: str, words: str) -> str:
         """A fake guest is up at once; one without a file system to boot from is its file in ``.fail``."""
         async with self._failing("sign_of_life", name):
             return "the fake guest runs" if self._guests.required(name).state == "running" else ""

@@ -17,12 +17,15 @@ class FakeMoments(GuestMoments):
     def __init__(self, world: NodeWorld, directory: str) -> None:
         self._world, self._directory, self._guests = world, directory, Guests(directory)
 
-    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[list[tuple[int, int]] | None]:
+    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[bool]:
         async with failing(self._world, self._directory, "moment_open", spec.name):
             guest = self._guests.required(spec.name)
             with open(self._held(spec.name), "w", encoding="utf-8") as file:
                 file.write(mark)
-            return [None for _ in guest.disk_paths]
+            return [False for _ in guest.disk_paths]
+
+    async def changed(self, name: str, disk: int) -> list[tuple[int, int]] | None:
+        return None
 
     async def close(self, name: str, *, kept: str) -> None:
         async with failing(self._world, self._directory, "moment_close", name):

@@ -33,6 +33,9 @@ _MERGED = "ganeti-moment"
 _SAVE_S = 30
 """How long a write of the guest waits for a block to be saved before the moment is given up."""
 _MAP_S = 600.0
+_SPARE_BYTES = 1024**3
+_SPARE_PART = 20
+"""At least this much of the file system of the scratch files stays free, or one part in so many of a small one."""
 _SOCKET = "nbd"
 _PAUSED_NOTE = "paused"
 
@@ -45,9 +48,10 @@ class KvmMoments(GuestMoments):
     ) -> None:
         self._world, self._places, self._running = world, places, running
 
-    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[list[tuple[int, int]] | None]:
+    async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[bool]:
         known = self._known(spec)
         await self.close(spec.name, kept=since)
+        self._require_space(spec.name)
         async with Qmp(self._places.socket(spec.name, "qmp")) as qmp:
             disks = list(enumerate(known.disks))
             counted = [await self._prepare(qmp, spec.name, *disk, mark, since) for disk in disks]
@@ -59,7 +63,7 @@ class KvmMoments(GuestMoments):
             await self._serve(qmp, spec.name)
             for number, place in disks:
                 await _export(qmp, number, place, merged=counted[number])
-        return [await self._dirty(spec.name, number) if counted[number] else None for number, _ in disks]
+        return counted
 
     async def close(self, name: str, *, kept: str) -> None:
         try:
@@ -96,6 +100,7 @@ class KvmMoments(GuestMoments):
 
     @contextlib.asynccontextmanager
     async def reading(self, name: str, disk: int) -> AsyncIterator[NbdSource]:
+        self._require_space(name)
         try:
             connection = await sockets.connect(self._places.socket(name, _SOCKET))
         except OSError as err:
@@ -125,7 +130,6 @@ class KvmMoments(GuestMoments):
     async def _save_into(self, qmp: Qmp, name: str, number: int, size: int) -> None:
         path = self._scratch(name, number)
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             os.truncate(path, size)
         except OSError as err:
@@ -166,19 +170,19 @@ class KvmMoments(GuestMoments):
             address = {"type": "fd", "data": {"str": _SOCKET}}
             await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 8})
 
-    async def _dirty(self, name: str, number: int) -> list[tuple[int, int]] | None:
+    async def changed(self, name: str, disk: int) -> list[tuple[int, int]] | None:
         """The chunks that the merged bitmap of a disk names, in their order."""
         bitmap = f"qemu:dirty-bitmap:{_MERGED}"
         with sockets.short_path(self._places.socket(name, _SOCKET)) as path:
             if path.startswith("/proc/self/"):
                 return None  # qemu-img takes no such name: the disk is compared instead
             options = f"driver=nbd,server.type=unix,server.path={path.replace(',', ',,')},"
-            options += f"export={_EXPORT}{number},x-dirty-bitmap={bitmap}"
+            options += f"export={_EXPORT}{disk},x-dirty-bitmap={bitmap}"
             words = ["qemu-img", "map", "--output=json", "--image-opts", options]
             try:
                 told = json.loads((await self._world.run(words, timeout_s=_MAP_S)).stdout)
             except (CommandError, ValueError) as err:
-                self._world.log(f"the changes of disk {number} of {name} cannot be read, so all of it is: {err}")
+                self._world.log(f"the changes of disk {disk} of {name} cannot be read, so all of it is: {err}")
                 return None
         found = list[tuple[int, int]]()
         for extent in told:
@@ -188,13 +192,28 @@ class KvmMoments(GuestMoments):
         return found
 
     def _scratch(self, name: str, number: int) -> str:
-        return f"{self._places.paths.data_dir}/backup-scratch/{name}.{number}"
+        return f"{self._places.paths.backup_scratch_dir}/{name}.{number}"
+
+    def _require_space(self, name: str) -> None:
+        """Give a moment up before its scratch files fill their file system, which others may use."""
+        directory = self._places.paths.backup_scratch_dir
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            there = os.statvfs(directory)
+        except OSError as err:
+            raise HypervisorError(f"The directory {directory} cannot be used: {err.strerror}") from err
+        spare = min(_SPARE_BYTES, there.f_blocks * there.f_frsize // _SPARE_PART)
+        if there.f_bavail * there.f_frsize < spare:
+            raise HypervisorError(
+                f"The backup of {name} is given up: {directory}, which takes what the guest overwrites during its "
+                f"backup, has less than {spare // 2**20} MiB left. Make room there, or mount a larger file system"
+            )
 
     def _note(self, name: str) -> str:
         return f"{self._places.socket(name, _SOCKET)}.{_PAUSED_NOTE}"
 
     def _forget_files(self, name: str) -> None:
-        directory = f"{self._places.paths.data_dir}/backup-scratch"
+        directory = self._places.paths.backup_scratch_dir
         with contextlib.suppress(FileNotFoundError):
             for entry in os.listdir(directory):
                 if entry.rpartition(".")[0] == name:

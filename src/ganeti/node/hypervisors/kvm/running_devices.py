@@ -24,6 +24,8 @@ from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots
 from ganeti.ports.node_world import NodeWorld
 
 _CONSOLE_BYTES = 64 * 1024
+_SIGNS = re.compile(r"login:|^HB \d+", re.MULTILINE)
+"""What no guest shows before it is up; ``Reached target`` and ``Welcome to`` come from an initrd, too."""
 
 
 class KvmDevices(RunningDevices):
@@ -55,12 +57,15 @@ class KvmDevices(RunningDevices):
             return []
         return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
 
-    async def sign_of_life(self, name: str, pattern: str) -> str:
+    async def sign_of_life(self, name: str, words: str) -> str:
         self._running(name)
         if await KvmSnapshots(self._places, self._running).answers(name):
             return "its agent answers"
-        found = re.search(pattern, _end_of(self._places.serial_log(name)), re.MULTILINE)
-        return f"its console shows '{shown(found[0].strip())}'" if found else ""
+        console = _end_of(self._places.serial_log(name))
+        if words:
+            return f"its console shows '{shown(words)}'" if words in console else ""
+        found = _SIGNS.search(console)
+        return f"its console shows '{shown(found[0])}'" if found else ""
 
     async def forget_signs(self, name: str) -> None:
         check_name(name)

@@ -2,7 +2,7 @@
 """Tokens of issuers of OpenID Connect: signature, issuer, audience and time are checked against the issuer's keys.
 
 The keys are fetched over HTTPS when the first token comes, every hour, and once a token names a key that is not
-known. While the issuer does not answer, the keys that are known count.
+known. While the issuer does not answer, the keys that are known count, for a day.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from ganeti.rapi.issuers import Issuer, IssuersFile
 
 _log = logging.getLogger(__name__)
 KEPT_S: Final = 3600.0
+LONGEST_S: Final = 86400.0
+"""Keys older than that do not count: the issuer may have withdrawn them meanwhile."""
 AGAIN_S: Final = 10.0
 """So long after one attempt to fetch keys comes the next one."""
 _FETCH_S: Final = 5.0
@@ -67,7 +69,7 @@ class IssuedTokens:
         renewal = asyncio.ensure_future(self._renew(keys, key_id))
         self._renewals.add(renewal)
         renewal.add_done_callback(self._renewals.discard)
-        if key_id not in keys.by_id:
+        if key_id not in keys.by_id or self._is_stale(keys):
             await asyncio.shield(renewal)
 
     async def _renew(self, keys: _Keys, key_id: str) -> None:
@@ -89,7 +91,7 @@ class IssuedTokens:
             return None
         issuer, key_id = found
         keys = self._of(issuer)
-        if keys.fetched_s is None:
+        if self._is_stale(keys):
             raise RequestRefused(
                 503, f"The keys of {issuer.issuer} cannot be had: {keys.fault}", {"Retry-After": f"{AGAIN_S:.0f}"}
             )
@@ -132,6 +134,9 @@ class IssuedTokens:
         if keys is None or keys.issuer != issuer:
             keys = self._keys[issuer.issuer] = _Keys(issuer)
         return keys
+
+    def _is_stale(self, keys: _Keys) -> bool:
+        return keys.fetched_s is None or self._now_s() > keys.fetched_s + LONGEST_S
 
     def _is_wanted(self, keys: _Keys, key_id: str) -> bool:
         now_s = self._now_s()
@@ -183,5 +188,5 @@ def _keys_in(told: dict[str, Any]) -> dict[str, jwt.PyJWK]:
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
     if not found:
-        raise KeysMissing("none of its keys can be used")
+        _log.warning("none of the keys of an issuer can be used: no token of it is taken")
     return found

@@ -25,7 +25,7 @@ from tests.unit.rapi.test_third import GROUP, Luxi
 from ganeti.base.failed_logins import FAILURES_MAX
 from ganeti.rapi.callers import Callers
 from ganeti.rapi.issued import Issued
-from ganeti.rapi.issued_tokens import AGAIN_S
+from ganeti.rapi.issued_tokens import AGAIN_S, LONGEST_S
 from ganeti.rapi.issuers import read_issuers
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
@@ -224,6 +224,19 @@ def test_what_an_issuer_does_not_answer_is_no_failed_log_in(tmp_path: Path) -> N
         provider.works = False
         door.now[0] += 7200
         assert (await door.ask(provider.token()))[0] == 200
+
+    play(tmp_path, story)
+
+
+def test_keys_that_are_withdrawn_or_were_not_seen_for_a_day_do_not_count(tmp_path: Path) -> None:
+    async def story(provider: Provider, door: Door) -> None:
+        assert (await door.ask(provider.token()))[0] == 200
+        provider.works = False
+        door.now[0] += LONGEST_S + 1
+        assert (await door.ask(provider.token()))[0] == 503
+        provider.works, provider.published = True, []
+        door.now[0] += AGAIN_S
+        assert (await door.ask(provider.token()))[0] == 401
 
     play(tmp_path, story)
 

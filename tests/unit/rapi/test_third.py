@@ -163,6 +163,9 @@ def test_a_plan_named_by_a_submission_is_told_to_its_job(world: World) -> None:
     assert world.luxi.jobs[0][0]["reason"][-1][:2] == ["gnt:plan", "abc"]
 
 
+REMOVAL = {"action": "remove", "schedule_name": "nightly"}
+
+
 @pytest.mark.parametrize(
     ("scopes", "method", "path", "body", "status"),
     [
@@ -193,6 +196,9 @@ def test_a_plan_named_by_a_submission_is_told_to_its_job(world: World) -> None:
         (["instance:write@shop"], *attached("attach", {"name": "theirs"}), 403),
         (["instance:write@shop"], *attached("add", {"size": 1, "adopt": "theirs"}), 403),
         (["instance:write@shop"], *attached("add", {"size": 1}), 202),
+        (["instance:write@shop"], "POST", "/3/operations/backup-schedule", REMOVAL | {"instance": "web1"}, 403),
+        (["instance:write"], "POST", "/3/operations/backup-key", {}, 403),
+        (["cluster:write"], "POST", "/3/operations/backup-schedule", REMOVAL, 202),
         (["job:read"], "DELETE", "/3/jobs/1", None, 403),
         (["metrics:read"], "GET", "/3/cluster", None, 403),
         (["*:read"], "POST", "/3/operations/instance-query-data", {"instances": ["web1"]}, 202),

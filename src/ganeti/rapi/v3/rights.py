@@ -21,6 +21,8 @@ _KIND_OF_ROOM: Final = {
     "query": "cluster",
 }
 """By the package an operation is declared in; what is not here belongs to the cluster."""
+_KIND_OF_OPERATION: Final = {"OP_BACKUP_KEY": "cluster", "OP_BACKUP_SCHEDULE": "cluster"}
+"""What stands beside operations of one kind of object, and is about all of them."""
 _READS: Final = re.compile(r"_(QUERY|DIAGNOSE|GET|SEARCH)(_|$)|^OP_QUERY")
 _TAG_CALL: Final = {"group": "nodegroup"}
 _TAGGED_KINDS: Final = {"nodegroup": "group"}
@@ -31,7 +33,8 @@ _CREATES: Final = ("OP_INSTANCE_CREATE", "OP_NETWORK_ADD")
 
 
 def kind_of(operation: type[Operation[Any]]) -> str:
-    return _KIND_OF_ROOM.get(operation.__module__.split(".")[3], "cluster")
+    kind = _KIND_OF_OPERATION.get(operation.op_id)
+    return kind or _KIND_OF_ROOM.get(operation.__module__.split(".")[3], "cluster")
 
 
 def access_of(operation: type[Operation[Any]]) -> str:

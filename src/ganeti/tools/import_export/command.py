@@ -26,7 +26,6 @@ _MIB = 1024 * 1024
 _SAY_EVERY_S = 1.0
 _WINDOW_S = 20.0
 """The rate is that of the last seconds."""
-_CONFIRM_WITHIN_S = 3600.0
 _SHELL = set("|&;<>()$`\\\n")
 
 
@@ -148,13 +147,16 @@ class Transfer:
             tunnel.answer(connection)
 
     def _await_confirmation(self) -> None:
-        """Raises `TransportError` where the job does not say that the instance is kept."""
+        """Raises `TransportError` where the job does not say that the instance is kept.
+
+        That may take long: it waits for all disks, of which the largest decides.
+        """
         confirmed = f"{os.path.dirname(self._path)}/{CONFIRMED}"
-        end_s = time.monotonic() + _CONFIRM_WITHIN_S
+        end_s = time.monotonic() + tunnel.ANSWER_WITHIN_S
         while self._task.waits_for_confirmation and not os.path.exists(confirmed):
             if time.monotonic() > end_s:
                 raise TransportError(
-                    f"The data have come, but nobody has said within {_CONFIRM_WITHIN_S:.0f} s to keep"
+                    f"The data have come, but nobody has said within {tunnel.ANSWER_WITHIN_S:.0f} s to keep"
                 )
             time.sleep(0.05)
 

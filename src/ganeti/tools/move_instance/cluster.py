@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from ganeti.base.errors import ExecutionError, PrerequisiteError, TransportError
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS
 
@@ -19,6 +22,8 @@ PORT = 5080
 _TIMEOUT_S = 60.0
 _TRIES = 5
 _END_WITHIN_S = 300.0
+_OTHER_NAME = (62, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _FIRST_POLL_S, _LONGEST_POLL_S = 0.1, 2.0
 
 
@@ -47,10 +52,9 @@ class Cluster:
         self._stop = stop
         try:
             self._context = ssl.create_default_context(cafile=access.ca_file or None)
-        except (OSError, ssl.SSLError) as err:
+            self._own = _certificates(access.ca_file) if access.ca_file else []
+        except (OSError, ValueError) as err:  # ssl.SSLError is an OSError
             raise PrerequisiteError(f"The CA file {access.ca_file} cannot be used: {err}") from err
-        if access.ca_file:  # that file is the proof: certificates of clusters do not have their names
-            self._context.check_hostname = False
 
     def get(self, path: str, **query: Any) -> Any:
         return self._ask("GET", path, query, None, tries=_TRIES)
@@ -81,10 +85,32 @@ class Cluster:
                 self._stop.wait(1.0)
         raise AssertionError("the last try returns or raises")
 
+    def _connected(self) -> http.client.HTTPSConnection:
+        """A certificate of a cluster may not have the cluster's name: then the file has that certificate itself.
+
+        Raises `ssl.SSLCertVerificationError` before anything is sent to whom the file does not name.
+        """
+        where = self._access.host, self._access.port
+        connection = http.client.HTTPSConnection(*where, timeout=_TIMEOUT_S, context=self._context)
+        try:
+            connection.connect()
+        except ssl.SSLCertVerificationError as err:
+            connection.close()
+            if not self._own or err.verify_code not in _OTHER_NAME:
+                raise
+            nameless = ssl.create_default_context(cafile=self._access.ca_file)
+            nameless.check_hostname = False
+            connection = http.client.HTTPSConnection(*where, timeout=_TIMEOUT_S, context=nameless)
+            connection.connect()
+            if connection.sock.getpeercert(binary_form=True) not in self._own:
+                connection.close()
+                raise
+        return connection
+
     def _answer(self, method: str, path: str, body: Any) -> Any:
         access = self._access
         self._trace(f"{method} https://{access.host}:{access.port}{path}")
-        connection = http.client.HTTPSConnection(access.host, access.port, timeout=_TIMEOUT_S, context=self._context)
+        connection = self._connected()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if access.username:
             login = base64.b64encode(f"{access.username}:{access.password}".encode()).decode()
@@ -103,6 +129,13 @@ class Cluster:
             told = value.get("explain") or value.get("message") if isinstance(value, dict) else value
             raise PrerequisiteError(f"{self.name} refuses {method} {path.partition('?')[0]}: {answer.status} {told}")
         return value
+
+
+def _certificates(path: str) -> list[bytes]:
+    """Those of a file in PEM, in DER; raises `OSError` and `ValueError`."""
+    with open(path, "rb") as file:
+        found = x509.load_pem_x509_certificates(file.read())
+    return [certificate.public_bytes(Encoding.DER) for certificate in found]
 
 
 class Job:

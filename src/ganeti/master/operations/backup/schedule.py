@@ -25,6 +25,9 @@ SHORTEST_S = 60
 Row = dict[str, Any]
 
 
+_SELECTORS = ("instance", "tag", "group")
+
+
 @operation(
     "OP_BACKUP_SCHEDULE",
     summary_field="action",
@@ -92,6 +95,10 @@ class ScheduleBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_un
                 f"'{shown(self.schedule_name or '')}' cannot name a schedule: {problem}", WRONG_INPUT
             )
         if self.action == "remove":
+            if given := [name for name in _SELECTORS if getattr(self, name) is not None]:
+                raise PrerequisiteError(
+                    f"A schedule is removed by its name, for all it is for: leave {given[0]} out", WRONG_INPUT
+                )
             if self.schedule_name not in (known := [each.name for each in view.backups.schedules]):
                 raise PrerequisiteError(
                     f"There is no schedule {self.schedule_name}: there are {', '.join(known) or 'none'}", UNKNOWN_ENTITY
@@ -121,7 +128,7 @@ class ScheduleBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_un
         return [_row(view, each) for each in view.backups.schedules]
 
     def _scope(self, view: ConfigView) -> tuple[str, str]:
-        given = [name for name in ("instance", "tag", "group") if getattr(self, name) is not None]
+        given = [name for name in _SELECTORS if getattr(self, name) is not None]
         if len(given) > 1:
             raise PrerequisiteError(f"A schedule is for one of {' and '.join(given)}: make several", WRONG_INPUT)
         if self.instance is not None:

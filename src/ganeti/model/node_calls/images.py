@@ -30,6 +30,9 @@ class HelperStart(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class HelperEnd(NodeRequest[None], frozen=True, kw_only=True):
-    """End the helper guest of an instance, if one runs, and remove its copy of the image; the disks stay open."""
+    """End the helper guest of an instance and remove its copy of the image; the disks stay open.
+
+    Where that copy is gone the helper has ended, and what runs under the name is the instance: it is left alone.
+    """
 
     instance: InstanceSpec

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls that write a disk image onto a disk, and those that run a helper guest from one."""
 
+import os
+
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError, CommandError
@@ -77,11 +79,14 @@ async def helper_start(node: NodeState, asked: HelperStart) -> None:
 
 @answers(HelperEnd, timeout_s=SLOW_S)
 async def helper_end(node: NodeState, asked: HelperEnd) -> None:
+    """Without the copy of an image, no helper was started or it has ended: the guest of that name is the instance's."""
     path = _copy_path(node, asked.instance)
+    await in_thread(unlink, f"{path}.new")
+    if not await in_thread(os.path.exists, path):
+        return
     await node.hypervisor_of(asked.instance).stop(asked.instance.name, timeout_s=0, force=True)
     await metadata.forget(node.world, asked.instance.name)
     await in_thread(unlink, path)
-    await in_thread(unlink, f"{path}.new")
     node.world.log(f"helper guest of instance {asked.instance.name} ended")
 
 

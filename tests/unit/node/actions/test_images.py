@@ -118,6 +118,14 @@ def test_a_helper_guest_has_a_copy_of_the_image_before_the_disks(node: OneNode, 
     assert node.call("instance_info", instance=INSTANCE) is None
 
 
+def test_the_instance_that_runs_after_its_helper_is_not_ended_in_its_place(node: OneNode, place: Path) -> None:
+    node.call("helper_start", instance=INSTANCE, image=str(place / "base.raw"))
+    node.call("helper_end", instance=INSTANCE)
+    node.call("instance_start", instance=INSTANCE)
+    node.call("helper_end", instance=INSTANCE)
+    assert node.call("instance_info", instance=INSTANCE).state == "running"
+
+
 def test_a_helper_guest_that_communicates_has_that_nic_alone(node: OneNode, place: Path) -> None:
     talk = NicSpec(
         index=1,

@@ -10,7 +10,14 @@ Until 4 everything is taken back: the copies go, and the guest runs where it was
 whatever dies, by the record that asks the source where the guest is.
 """
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, BlockDeviceError, ExecutionError, PrerequisiteError
+from ganeti.base.errors import (
+    WRONG_INPUT,
+    WRONG_STATE,
+    BlockDeviceError,
+    ExecutionError,
+    NodeCallError,
+    PrerequisiteError,
+)
 from ganeti.master.disk_plan import DiskStep, Side, completion
 from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks import SYNC_POLL_S, plan_of, push_undo, take
@@ -93,7 +100,15 @@ class LiveMove(GuestMigration):
         await self._send_disks(door)
         await self.send(where)
         await self.arrive()
-        await self.leave()
+        try:
+            await self.leave()
+        except NodeCallError as err:
+            await ctx.config.commit(self.arrival, settles=True)
+            ctx.log.warning(
+                f"{spec.name} runs on {target.name}, but its old node did not answer: its disks stay on "
+                f"{spec.primary_node}, remove them there when it is back: {err}"
+            )
+            return
         await ctx.config.commit(self.arrival)
         ctx.log.info(f"* removing the disks on {spec.primary_node}")
         for step in removal:

@@ -12,7 +12,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, HypervisorError, PrerequisiteError
+from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operations.instance.migrate import MigrateInstance
 from ganeti.master.operations.instance.move import MoveInstance
 from ganeti.ports.context import UndoNodeCall
@@ -105,6 +105,15 @@ def test_what_an_arrived_guest_has_left_behind_is_removed_whoever_dies(ctx: Fake
     assert last is not None
     assert (last.node_uuid, last.call) == ("uuid-node1", "instance_disks_remove")
     assert "node1 instance_disks_remove" not in ctx.story
+
+
+def test_a_source_that_dies_after_the_arrival_costs_nothing_but_its_disks(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_finalize_migration_src"] = NodeUnreachableError("node1 does not answer")
+    move(ctx)
+    assert steps(ctx)[-2:] == ["node1 instance_finalize_migration_src", "commit SetPrimaryNode settles"]
+    view = ctx.config.view()
+    assert view.node(view.find_instance("web1").primary_node).name == "node2"
+    assert any("web1 runs on node2" in line and "its disks stay on node1" in line for line in ctx.lines)
 
 
 def test_disks_that_do_not_come_are_given_up(ctx: FakeContext) -> None:

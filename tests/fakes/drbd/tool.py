@@ -337,8 +337,12 @@ class Module:
     def do_show(self, plain: list[str], given: dict[str, str]) -> str:
         found = self.find(plain[0])
         net = found["net"] or next((end for end in found["peers"].values() if "local" in end), None)
+        host = f"        volume 0 {{\n            device\t\tminor {found['minor']};\n"
+        if found["data"] is not None:
+            host += f'            disk\t\t"{found["data"]}";\n            meta-disk\t\t"{found["meta"]}" [ 0 ];\n'
+        host = f"    _this_host {{\n{host}            disk {{\n            }}\n        }}\n    }}\n"
         if net is None:
-            return f"resource {plain[0]} {{\n}}\n"
+            return f"resource {plain[0]} {{\n{host}}}\n"
         two = "        allow-two-primaries\tyes;\n" if net["two"] else ""
         if self.nine:
             ends = "".join(
@@ -346,13 +350,13 @@ class Module:
                 for end, key in (("this", "local"), ("remote", "remote"))
             )
             return (
-                f"resource {plain[0]} {{\n    connection {{\n        path {{\n{ends}        }}\n        net {{\n"
+                f"resource {plain[0]} {{\n{host}    connection {{\n        path {{\n{ends}        }}\n        net {{\n"
                 f'            shared-secret\t"{net["secret"]}";\n{two}        }}\n    }}\n}}\n'
             )
         remote = net["remote"].replace(":", " ", 1)
         return (
             f'resource {plain[0]} {{\n    net {{\n        shared-secret\t"{net["secret"]}";\n{two}    }}\n'
-            f"    _remote_host {{\n        address\t\t\t{remote};\n    }}\n}}\n"
+            f"    _remote_host {{\n        address\t\t\t{remote};\n    }}\n{host}}}\n"
         )
 
     def do_status(self, plain: list[str], given: dict[str, str]) -> str:

@@ -6,8 +6,8 @@ import msgspec
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
-FAULTY = 4
-"""`DiskStatus.ldisk_status` of a disk whose own data cannot be used."""
+GOOD, SYNCING, UNCERTAIN, FAULTY = 1, 2, 3, 4
+"""`DiskStatus.ldisk_status` of this node's data (opcodes, "BlockDevStatus")."""
 
 
 class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     sync_percent: float | None = None
     estimated_time_s: int | None = None
     is_degraded: bool = False
-    ldisk_status: int = 1
+    ldisk_status: int = GOOD
     size_mib: int | None = None
     spindles: int | None = None
     sync_speed_kib: int | None = None

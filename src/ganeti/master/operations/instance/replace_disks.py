@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from ganeti.base.command import Command, Option
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.allocator_input import relocate_request
 from ganeti.master.disk_numbers import exchange_numbers, on_nodes
@@ -26,7 +26,7 @@ from ganeti.master.operations.parameters import Allocator, IgnorePolicy, Instanc
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
+from ganeti.model.node_calls.disks import FAULTY, GOOD, BlockdevFind
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import Catalogue
@@ -201,8 +201,10 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         change = MoveCopies(
             instance_uuid=checked.instance.uuid, disks=list(moved.disks), stand_ins=dict(moved.stand_ins)
         )
+        await self._each_old(ctx, checked, "blockdev_shutdown", "is open still")  # others get its minors and ports now
         await ctx.config.commit(change, settles=True)
-        await self._remove(ctx, checked.secondary, checked.spec)
+        ctx.log.info(f"* removing the old copies on {view.node(checked.secondary).name}")
+        await self._each_old(ctx, checked, "blockdev_remove", "stays")
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
         """The other node's copies are good, so those that are replaced may go before the new ones are there."""
@@ -212,7 +214,10 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await self._open_as_they_are(ctx, checked, plan_now)
         if checked.on_primary and not checked.lost:
             await wait_for_sync(ctx, plan_now)
-        side = plan_now.primary if checked.on_primary else plan_now.secondaries[0]
+        side, other = plan_now.primary, plan_now.secondaries[0]
+        if not checked.on_primary:
+            side, other = other, side
+        await self._require_good(ctx, checked, other, side)
         for disk in checked.spec.disks:
             if disk.uuid in checked.bad:
                 ctx.log.info(f"* making the copy of disk {disk.index} on {side.node_name} anew")
@@ -241,14 +246,28 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             for step in new.close():
                 await take(ctx, step)
 
-    async def _remove(self, ctx: OperationContext, node_uuid: str, spec: InstanceSpec) -> None:
-        node = ctx.config.view().node(node_uuid)
-        ctx.log.info(f"* removing the old copies on {node.name}")
-        for disk in spec.disks:
+    async def _require_good(self, ctx: OperationContext, checked: Checked, kept: Side, renewed: Side) -> None:
+        """Raise `ExecutionError` where a copy that is to stay has not everything, before any other is made anew."""
+        for disk in checked.spec.disks:
+            if disk.uuid not in checked.bad:
+                continue
+            status = await ask(ctx.nodes, kept.node_uuid, BlockdevFind(disk=disk))
+            if status is None or status.ldisk_status != GOOD:
+                what = "missing" if status is None else "unusable" if status.ldisk_status == FAULTY else "incomplete"
+                raise ExecutionError(
+                    f"The copy of disk {disk.index} of {checked.spec.name} on {kept.node_name} is {what}, so that on "
+                    f"{renewed.node_name} may be the only good one and stays: let -a find which copies are bad, or "
+                    f"wait until both are equal (gnt-instance activate-disks --wait-for-sync {checked.spec.name})"
+                )
+
+    async def _each_old(self, ctx: OperationContext, checked: Checked, call: str, otherwise: str) -> None:
+        """Do this to each copy on the node that is left, as far as that node does it."""
+        node = ctx.config.view().node(checked.secondary)
+        for disk in checked.spec.disks:
             try:
-                await ctx.nodes.call(node_uuid, "blockdev_remove", disk=disk)
+                await ctx.nodes.call(node.uuid, call, disk=disk)
             except GanetiError as err:
-                ctx.log.warning(f"The old copy of disk {disk.index} stays on {node.name}: {err}")
+                ctx.log.warning(f"The old copy of disk {disk.index} {otherwise} on {node.name}: {err}")
 
     def _check_input(self, view: ConfigView, catalogue: Catalogue, instance: Instance) -> None:
         if not view.secondary_nodes(instance):

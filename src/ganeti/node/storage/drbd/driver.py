@@ -12,12 +12,13 @@ from dataclasses import replace
 from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import FAULTY, DiskStatus, Replication
+from ganeti.model.node_calls.disks import FAULTY, GOOD, SYNCING, UNCERTAIN, DiskStatus, Replication
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.templates import PAIRED, TEMPLATES
 from ganeti.node.storage import devices
 from ganeti.node.storage.drbd import places
+from ganeti.node.storage.drbd.owners import make_way, own_device
 from ganeti.node.storage.drbd.parameters import PARAMETERS
 from ganeti.node.storage.drbd.places import Link, link_of, volumes
 from ganeti.node.storage.drbd.states import INCONSISTENT, PRIMARY, UP_TO_DATE, Device
@@ -78,7 +79,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             tools = await self.tools()
         except BlockDeviceError:  # without its kernel module nothing is open
             return
-        device = await tools.device(link)
+        device = await own_device(tools, disk, link)
         if device is None:
             return
         if device.is_primary:
@@ -90,7 +91,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             return
         link = link_of(disk, self.world.node_name)
         tools = await self.tools()
-        device = await tools.device(link)
+        device = await own_device(tools, disk, link)
         if device is not None and device.is_primary:
             await tools.take_role(link, "secondary")
         if device is None and await self.volumes.find(volumes(disk)[0]) is None:
@@ -122,7 +123,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         """A guest that has the disk open here goes on with the other copy meanwhile."""
         link = link_of(disk, self.world.node_name)
         tools = await self.tools()
-        device = await tools.device(link)
+        device = await make_way(tools, disk, link)
         if device is not None and device.is_primary and not device.has_good_peer:
             raise BlockDeviceError(
                 f"The copy of disk {disk.index} on {self.world.node_name} cannot be made anew: it is the only good one"
@@ -140,7 +141,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             return None
         link = link_of(disk, self.world.node_name)
         data, meta = [await self.volumes.find(volume) for volume in volumes(disk)]
-        device = await (await self.tools()).device(link)
+        device = await own_device(await self.tools(), disk, link)
         if data is None and device is None:
             return None
         faulty = any(each is None or each.ldisk_status == FAULTY for each in (data, meta))
@@ -149,18 +150,19 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             major=places.MAJOR,
             minor=link.minor,
             size_mib=None if data is None else data.size_mib,
-            ldisk_status=FAULTY if faulty else 1,
+            ldisk_status=FAULTY if faulty else GOOD,
         )
         if device is None:
             stale = not faulty and await self._stored_state(disk, link) == INCONSISTENT
+            if stale:
+                status = structs.replace(status, ldisk_status=UNCERTAIN)
             return structs.replace(status, is_degraded=faulty or stale)
-        lost = faulty or not device.has_disk
         return structs.replace(
             status,
             sync_percent=device.percent,
             estimated_time_s=device.seconds_left,
             is_degraded=not device.is_whole,
-            ldisk_status=FAULTY if lost else 2 if device.syncs and device.disk == INCONSISTENT else 1,
+            ldisk_status=FAULTY if faulty else _health(device),
         )
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
@@ -168,13 +170,13 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         data, _ = volumes(disk)
         await self.volumes.grow(data, amount_mib)
         link, tools = link_of(disk, self.world.node_name), await self.tools()
-        device = await tools.device(link)
+        device = await own_device(tools, disk, link)
         if device is not None and device.is_primary:
             await tools.setup("resize", str(link.minor))
 
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         link = link_of(disk, self.world.node_name)
-        device = await (await self.tools()).device(link)
+        device = await own_device(await self.tools(), disk, link)
         if offset_mib < 0 or size_mib < 0 or offset_mib + size_mib > disk.size_mib:
             end = offset_mib + size_mib
             raise BlockDeviceError(
@@ -213,6 +215,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def _make_volumes(self, disk: DiskSpec, link: Link) -> str:
         """The volumes, with DRBD's own data; gives the state these tell."""
+        await make_way(await self.tools(), disk, link)
         for volume in volumes(disk):
             await self.volumes.create(volume)
         state = await self._stored_state(disk, link)
@@ -234,7 +237,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
     async def _up(self, disk: DiskSpec, link: Link, owner: str, *, two_primaries: bool, connect: bool = True) -> Device:
         """Let the device have its disk and its connection, whatever it has by now; its role stays."""
         tools = await self.tools()
-        device = await tools.device(link)
+        device = await make_way(tools, disk, link)
         if device is None or not device.has_disk:
             await self._attach(disk, link, owner, new=device is None)
         if connect and link.remote:
@@ -293,7 +296,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
     async def _stored_state(self, disk: DiskSpec, link: Link) -> str | None:
         """What DRBD's own data say of this copy while it is down."""
         tools = await self.tools()
-        if (device := await tools.device(link)) is not None and device.has_disk:
+        if (device := await own_device(tools, disk, link)) is not None and device.has_disk:
             return device.disk
         return await tools.metadata_state(link, await self._volume_path(volumes(disk)[1], ""))
 
@@ -303,3 +306,12 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
 def _path(world: NodeWorld, link: Link) -> str:
     return world.paths.under(f"/dev/drbd{link.minor}")
+
+
+def _health(device: Device) -> int:
+    """Of this node's copy; one that is behind and gets nothing is not good, and is not lost either."""
+    if not device.has_disk:
+        return FAULTY
+    if device.disk == INCONSISTENT:
+        return SYNCING if device.syncs else UNCERTAIN
+    return GOOD

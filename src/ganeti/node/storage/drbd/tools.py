@@ -23,6 +23,7 @@ META_INDEX = "0"
 _VERSION = re.compile(r"version: (\d+)\.(\d+)\.(\S+)")
 _VERSION_CODE = re.compile(r"^DRBD_KERNEL_VERSION_CODE=0x([0-9a-f]{6})$", re.MULTILINE)
 _REMOTE = re.compile(r"_remote_host\s*(?:\{\s*address\s+)?(ipv[46])\s+(\S+?);")
+_BACKING = re.compile(r'^\s*disk\s+"?(/[^";\s]+)', re.MULTILINE)
 _TWO = re.compile(r"allow-two-primaries(?:\s+(\w+))?\s*;")
 _NO_META = "No valid meta data found"
 _SECRET = re.compile(r"(shared-secret[= ]+)\S+")
@@ -86,6 +87,11 @@ class Tools(ABC):
         text = await self.setup("show", link.resource)
         found, two = _REMOTE.search(text), _TWO.search(text)
         return f"{found[1]}:{found[2]}" if found else "", two is not None and two[1] != "no"
+
+    async def backing(self, link: Link) -> str:
+        """The volume with the data of a device that has its disk; empty where the tool does not tell."""
+        found = _BACKING.search(await self.setup("show", link.resource))
+        return found[1] if found else ""
 
     async def metadata_state(self, link: Link, meta: str) -> str | None:
         """Of a device that is down: what its own data say of its disk; None where there are none."""

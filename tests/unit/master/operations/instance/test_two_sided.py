@@ -33,6 +33,7 @@ from ganeti.master.operations.instance.startup import StartInstance
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
 from ganeti.master.queue.unwinding import unwind
+from ganeti.model.node_calls.disks import FAULTY, UNCERTAIN, DiskStatus
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CLUSTER_KEY, TERM
 from ganeti.model.traits import Catalogue
@@ -46,6 +47,7 @@ REAL = {
     blockdev.blockdev_create.__name__,
     blockdev.blockdev_remove.__name__,
     blockdev.blockdev_renew.__name__,
+    blockdev.blockdev_shutdown.__name__,
     blockdev.blockdev_find.__name__,
     blockdev.blockdev_grow.__name__,
     blockdev.blockdev_ungrow.__name__,
@@ -436,6 +438,8 @@ def test_copies_move_to_another_node_and_the_old_ones_go_then(ctx: Context, runn
     assert ctx.nodes.roles() == [one, one]
     view = ctx.config.view()
     assert [view.disk(uuid).nodes for uuid in view.find_instance("web1").disks] == [[ONE, THREE]] * 2
+    closed, committed = ctx.story.index("node2 blockdev_shutdown"), ctx.story.index("commit MoveCopies settles")
+    assert closed < committed, "another disk may get the minor from then on"
     removed = [line for line in ctx.story if "blockdev_remove" in line]
     assert removed and all(line.startswith("node2 ") for line in removed)
     first = ctx.story.index(removed[0])
@@ -478,6 +482,29 @@ def test_the_only_good_copy_is_not_removed(ctx: Context, mode: str) -> None:
     with pytest.raises(GanetiError, match="behind"):
         run(elsewhere(mode=mode, remote_node="node3" if mode == "replace_new_secondary" else None), ctx)
     unwound(ctx)
+    assert ctx.nodes.roles() == before
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [(None, "missing"), ({"ldisk_status": FAULTY}, "unusable"), ({"ldisk_status": UNCERTAIN}, "incomplete")],
+)
+def test_a_copy_stays_where_that_of_a_running_guest_is_bad(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any] | None, word: str
+) -> None:
+    run(wanted(), ctx)
+    before, find = ctx.nodes.roles(), PairedDisks.find
+
+    async def bad(self: PairedDisks, disk: DiskSpec) -> DiskStatus | None:
+        if self.world.node_name != "node1" or disk.index != 1:
+            return await find(self, disk)
+        return None if status is None else DiskStatus(dev_path="/dev/drbd1", **status)
+
+    monkeypatch.setattr(PairedDisks, "find", bad)
+    ctx.story.clear()
+    with pytest.raises(ExecutionError, match=f"The copy of disk 1 of web1 on node1 is {word}, so that on node2 may be"):
+        run(elsewhere(mode="replace_on_secondary", remote_node=None), ctx)
+    assert not any("blockdev_renew" in line for line in ctx.story), "disk 0 is not made anew either"
     assert ctx.nodes.roles() == before
 
 

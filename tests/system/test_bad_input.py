@@ -143,7 +143,7 @@ TEMPLATES = [
         FAILED,
         "'bogus': there are .*diskless, .*file, .*mirror, ",
     ),
-    ("gnt-instance add -t drbd -s 8m -o noop+default new1", FAILED, "'drbd': there are"),
+    ("gnt-instance add -t drbd -s 8m -o noop+default new1", FAILED, "'drbd' is not enabled in cluster"),
     (ADD + "--file-storage-dir /etc new1", FAILED, "must be relative to the cluster's"),
     (ADD + "--file-storage-dir ../x new1", FAILED, r"'../x': it must be written without '\.\.'"),
     (ADD + "--file-storage-dir " + BROKEN + " new1", FAILED, r"cannot be 'a\\nb': it holds a control character"),
@@ -365,7 +365,9 @@ CLUSTER = [
     ("gnt-cluster getmaster bogus", FAILED, "takes no arguments, not 1"),
 ]
 
-INIT = "gnt-cluster init --no-etc-hosts --master-netdev eth0 --enabled-hypervisors fake "
+FILES = "--enabled-disk-templates file,sharedfile "
+"""Else a volume group that another test has at the moment would be taken."""
+INIT = "gnt-cluster init --no-etc-hosts --master-netdev eth0 --enabled-hypervisors fake " + FILES
 ELSEWHERE = [
     (INIT + "'bad name'", FAILED, "bad name"),
     (INIT + "nosuchhost", FAILED, "nosuchhost"),

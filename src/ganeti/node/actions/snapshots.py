@@ -18,12 +18,14 @@ async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[
 @node_call(timeout_s=SLOW_S)
 async def instance_snapshot_take(node: NodeState, *, instance: InstanceSpec, name: str) -> bool:
     """Keep the disks as they are now; says whether the guest's agent made sure that its file systems are whole."""
-    guest = await _guest(node, instance)
+    hypervisor = node.hypervisor_of(instance)
+    runs = await hypervisor.info(instance.name) is not None
+    guest = hypervisor.snapshots() if runs else None
     frozen = guest is not None and await guest.freeze(instance.name)
     try:
         for disk in instance.disks:
             kept = _of(node, disk)
-            if guest is not None and not frozen and kept.copies(disk):
+            if runs and not frozen and kept.copies(disk):
                 raise BlockDeviceError(
                     f"Disk {disk.index} of {instance.name} is a raw image that the guest writes: shut it down, give it "
                     "an agent that holds its writes (use_guest_agent), or make disks with format=qcow2"

@@ -137,6 +137,10 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
             ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} taken{how}")
         if self.action == "revert" and (len(spec.disks) > 1 or marked):
             await ctx.config.commit(SetReverting(instance_uuid=spec.uuid), settles=True)
+        if self.action == "revert":
+            ctx.log.info(f"The disks of {spec.name} are as in snapshot {self.snapshot_name} again")
+        if self.action == "remove":
+            ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} removed")
         found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
         return _by_name(found)
 

@@ -67,6 +67,10 @@ Door = Callable[[HttpRequest], HttpReply | None]
 """Looks at a request whose body has not been read yet; gives the reply to one that is not let in."""
 
 
+_NAME: Mapping[str, str] = {"Server": "Ganeti"}
+"""In place of the versions of Python and the library, which help nobody but attackers."""
+
+
 class HttpServer:
     """Listens from `start` to `close`."""
 
@@ -187,7 +191,9 @@ class HttpServer:
 
 
 async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) -> web.StreamResponse:
-    response = web.StreamResponse(status=reply.status, headers={**reply.headers, "Content-Type": reply.content_type})
+    response = web.StreamResponse(
+        status=reply.status, headers={**_NAME, **reply.headers, "Content-Type": reply.content_type}
+    )
     try:
         await response.prepare(request)
         if reply.body:
@@ -237,7 +243,7 @@ def _too_long(limit_bytes: int) -> web.Response:
 def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
     """With *close* the connection ends: what else the client sends is not a request."""
     response = web.Response(
-        status=reply.status, body=reply.body, content_type=reply.content_type, headers=reply.headers
+        status=reply.status, body=reply.body, content_type=reply.content_type, headers={**_NAME, **reply.headers}
     )
     if close:
         response.force_close()

@@ -98,6 +98,7 @@ def test_a_whole_request_is_handled() -> None:
     answer, handled = ask(HEAD % (b"version", 4) + b"GOOD")
     assert b" 200 " in answer
     assert handled == [b"GOOD"]
+    assert b"\r\nServer: Ganeti\r\n" in answer and b"Python" not in answer
 
 
 def test_a_client_that_is_gone_in_the_middle_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:

@@ -119,9 +119,10 @@ def test_disks_are_converted_with_what_they_hold(fake_bed: FakeBed) -> None:
         assert "verification failed" not in fake_bed.run(*command, node="node2")
         fake_bed.check()
     fake_bed.run("gnt-instance", "startup", "conv")
-    assert "shut the instance down first" in fake_bed.run(
-        "gnt-instance", "modify", "-t", "sharedfile", "conv", expect=1
-    )
+    said = fake_bed.run("gnt-instance", "modify", "-t", "sharedfile", "conv").splitlines()
+    assert said[-1] == " - disk_template -> sharedfile" and "while it runs" in "".join(said)
+    command = ["qemu-io", "-f", "qcow2", "-c", "read -P 7 1M 64k", disk_path(fake_bed)]
+    assert "verification failed" not in fake_bed.run(*command, node="node2")
     fake_bed.run("gnt-instance", "shutdown", "--timeout=0", "conv")
     assert "add --force" in fake_bed.run("gnt-instance", "modify", "-t", "diskless", "conv", expect=1)
     fake_bed.run("gnt-instance", "modify", "-f", "-t", "diskless", "conv")

@@ -26,7 +26,7 @@ from tests.fakes.wconfd import fast_directory
 pytestmark = pytest.mark.daemons
 TREE = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
-KILLS = 500 if LONG else 30
+KILLS = 500 if LONG else 15
 KILLS_PER_ROUND = 25 if LONG else 15
 CLIENTS = 3
 

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
-ROUNDS = int(os.environ.get("GANETI_ROUNDS", "100" if LONG else "3"))
+ROUNDS = int(os.environ.get("GANETI_ROUNDS", "100" if LONG else "2"))
 USERS = 3
 BACK_WITHIN_S = 90.0
 SLOW_S = 9.0

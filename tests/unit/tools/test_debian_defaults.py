@@ -43,6 +43,7 @@ def build(place: Path, version: str, files: dict[str, str], conffiles: str) -> P
     (place / "DEBIAN/control").write_text(control)
     if conffiles:
         (place / "DEBIAN/conffiles").write_text(conffiles)
+    (place / "DEBIAN").chmod(0o755)  # whatever the umask is
     package = place.with_suffix(".deb")
     subprocess.run(["dpkg-deb", "--root-owner-group", "--build", place, package], check=True, capture_output=True)
     return package

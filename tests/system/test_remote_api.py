@@ -53,7 +53,11 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     try:
         cluster.create(layout)
         found = FakeBed(layout)
-        found.run("sh", "-c", "mkdir -p /var/lib/ganeti/rapi && echo 'jack secret write' > /var/lib/ganeti/rapi/users")
+        users = "mkdir -p /var/lib/ganeti/rapi && echo 'jack secret write' > /var/lib/ganeti/rapi/users"
+        for node in ("node1", "node2"):
+            found.run("sh", "-c", users, node=node)
+            found.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node)
+            found.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0", node=node)
         yield found
     finally:
         testbed.down(layout)
@@ -178,10 +182,6 @@ def test_the_metrics_tell_how_many_instances_fit(bed: FakeBed) -> None:
 
 
 def test_another_node_passes_requests_on_to_the_master(bed: FakeBed) -> None:
-    bed.run("mkdir", "-p", "/var/lib/ganeti/rapi", node="node2")
-    bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", node="node2")
-    bed.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi")
-    bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0")
     assert send(bed, "GET", "/2/nodes", node="node2") == send(bed, "GET", "/2/nodes")
     assert send(bed, "PUT", "/2/tags?tag=passed", password="guess", node="node2")[0] == 401
     succeed(bed, send(bed, "PUT", "/2/tags?tag=passed", node="node2"))
@@ -377,8 +377,6 @@ class Load:
 
 def test_clients_get_through_while_the_server_changes_under_them(bed: FakeBed) -> None:
     """Daemons die, the certificate is renewed, the master changes: no accepted job is lost, and none is there twice."""
-    for node in bed.layout.nodes:
-        bed.run("sh", "-c", "echo 'jack secret write' > /var/lib/ganeti/rapi/users", node=node.name)
     load, master = Load(bed), "node1"
     for number in range(ROUNDS):
         for daemon in KILLED:

@@ -87,6 +87,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "commit": [[10**9, "/nonexistent/lock", 1], 1, "ReplaceFilterChange", {"uuid": "x"}, False],
     "downGradeLocksLevel": [ME, "node"],
     "compareQueue": [],
+    "dropAllReservations": [ME],
     "echo": ["x"],
     "explainLocks": [ME],
     "flushConfig": [],

@@ -16,7 +16,7 @@ from ganeti.base.names import host_name_fault, shown
 from ganeti.master.operations.backup.dumps import check_compression, copy_dump, discarding, require_compression
 from ganeti.master.operations.instance.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.script_output import followed
+from ganeti.master.operations.instance.script_output import followed, tell_new_name
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model.locks import instance_lock, node_lock
 from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportInfo, ExportList, ImportDump
@@ -143,18 +143,7 @@ async def import_disks(
         if not here:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
     if source.export.name != spec.name:
-        await followed(
-            ctx,
-            spec.primary_node_uuid,
-            lambda token: ctx.nodes.call(
-                spec.primary_node_uuid,
-                "instance_run_rename",
-                instance=full,
-                old_name=source.export.name,
-                debug=debug,
-                token=token,
-            ),
-        )
+        await tell_new_name(ctx, full, source.export.name, debug)
 
 
 async def _run(ctx: OperationContext, node_uuid: str, request: ImportDump) -> None:

@@ -18,7 +18,7 @@ from ganeti.master.backups import RecordProof
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, lock_of, require_whole
 from ganeti.master.operations.backup.description import described
-from ganeti.master.operations.backup.restore import Restored, restored
+from ganeti.master.operations.backup.restore import Restored, restoration, restored
 from ganeti.master.operations.changes import RemoveInstance
 from ganeti.master.operations.instance import create as creation
 from ganeti.master.operations.instance.disks import plan_of, take
@@ -160,22 +160,9 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
             await ctx.config.commit(RecordProof(instance_uuid=backup.instance_uuid, proved_s=now_s), settles=True)
 
     def _trial(self, chain: Sequence[Known]) -> Restored:
-        primary, _, secondary = (self.pnode or "").partition(":")
-        return Restored(
-            instance_name=f"{PREFIX}{self.instance_name}"[:253],
-            mode="create",
-            disks=[],
-            nics=[],
-            no_install=True,
-            identify_defaults=True,
-            pnode=primary or None,
-            snode=secondary or None,
-            iallocator=self.iallocator,
-            start=True,
-            ignore_ipolicy=True,
-            chain=list(chain),
-            dry_run=self.dry_run,
-        )
+        name = f"{PREFIX}{self.instance_name}"[:253]
+        asked = {"iallocator": self.iallocator, "dry_run": self.dry_run}
+        return restoration(name, list(chain), self.pnode, start=True, ignore_ipolicy=True, **asked)
 
 
 def _alone(asked: Restored, catalogue: Catalogue) -> Restored:

@@ -6,7 +6,7 @@ whole chain of backups is found and its indexes are read; a chunk that is damage
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
 
@@ -137,6 +137,26 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
         await fill_from(ctx, spec, self.chain, zeroes=False)
         if not self.start:
             await close_disks(ctx, spec)
+
+
+def restoration(name: str, chain: list[Known], nodes: str | None, **more: Any) -> Restored:
+    """The creation of an instance from a backup, on *nodes*: ``PRIMARY`` or ``PRIMARY:SECONDARY``.
+
+    *more*: other parameters of the creation.
+    """
+    primary, _, secondary = (nodes or "").partition(":")
+    return Restored(
+        instance_name=name,
+        mode="create",
+        disks=[],
+        nics=[],
+        no_install=True,
+        identify_defaults=True,
+        pnode=primary or None,
+        snode=secondary or None,
+        chain=chain,
+        **more,
+    )
 
 
 def restored(asked: Restored, export: Export, view: ConfigView, catalogue: Catalogue, *, no_nics: bool) -> Restored:
@@ -279,20 +299,13 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
                 raise PrerequisiteError(f"A restore in place makes no instance: leave {flag} out", WRONG_INPUT)
 
     def _creation(self, chain: list[Known]) -> Restored:
-        primary, _, secondary = (self.pnode or "").partition(":")
-        return Restored(
-            instance_name=self.new_name or self.instance_name,
-            mode="create",
-            disks=[],
-            nics=[],
-            no_install=True,
-            identify_defaults=True,
-            pnode=primary or None,
-            snode=secondary or None,
+        return restoration(
+            self.new_name or self.instance_name,
+            chain,
+            self.pnode,
             iallocator=self.iallocator,
             disk_template=self.disk_template,
             start=self.start,
-            chain=chain,
             dry_run=self.dry_run,
         )
 

@@ -20,7 +20,7 @@ from ganeti.master.operations.instance import creation_input as creation
 from ganeti.master.operations.instance.creation_checks import refuse_used_address
 from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
-from ganeti.master.operations.instance.script_output import followed
+from ganeti.master.operations.instance.script_output import tell_new_name
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, IpCheck, NameCheck, Text
 from ganeti.master.parameter import Parameter
@@ -178,18 +178,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         try:
             await open_disks(ctx, disks)
             ctx.log.info("* running the rename script of its OS...")
-            await followed(
-                ctx,
-                spec.primary_node_uuid,
-                lambda token: ctx.nodes.call(
-                    spec.primary_node_uuid,
-                    "instance_run_rename",
-                    instance=spec,
-                    old_name=checked.instance.name,
-                    debug=self.debug_level or 0,
-                    token=token,
-                ),
-            )
+            await tell_new_name(ctx, spec, checked.instance.name, self.debug_level or 0)
         except GanetiError as err:
             ctx.log.warning(f"Instance {spec.name} has its new name, but the system on its disks was not told: {err}")
         await close_disks(ctx, spec)

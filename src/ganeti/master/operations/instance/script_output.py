@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ganeti.base.errors import GanetiError
 from ganeti.model.node_calls.scripts import Said, ScriptOutput
+from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
@@ -33,6 +34,17 @@ async def followed(ctx: OperationContext, node_uuid: str, run: Callable[[str], A
         call.cancel()
     await follower.tell(is_over=True)
     return await call
+
+
+async def tell_new_name(ctx: OperationContext, spec: InstanceSpec, old_name: str, debug: int) -> None:
+    """Run the rename script of an instance's OS on its open disks; raises `GanetiError`."""
+    await followed(
+        ctx,
+        spec.primary_node_uuid,
+        lambda token: ctx.nodes.call(
+            spec.primary_node_uuid, "instance_run_rename", instance=spec, old_name=old_name, debug=debug, token=token
+        ),
+    )
 
 
 class _Follower:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What administrator, watcher and bad luck do to a mirrored pair, and what must hold at the end.
 
-Operations ask the nodes in the order of `master/operations/instance/failover.py`, `migrate.py`, `activate_disks.py`.
+Operations ask the nodes in the order of `failover.py`, `migrate.py` and `activate_disks.py`, below
+`master/operations/instance/`.
 """
 
 from __future__ import annotations

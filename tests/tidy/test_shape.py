@@ -19,7 +19,7 @@ GRAB_BAGS = {"utils", "util", "common", "helpers", "misc", "manager"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 GENERATED = "src/ganeti/cli/tables/"
 ONE_FILE_EACH = re.compile(
-    r"src/ganeti/(master/operations/\w+|model/node_calls|node/(actions|collectors|storage|hypervisors/\w+)|cli/commands|tools)/\w+\.py"
+    r"src/ganeti/(master/operations/\w+(/\w+)?|model/node_calls|node/(actions|collectors|storage|hypervisors/\w+)|cli/commands(/\w+)?|tools)/\w+\.py"
 )
 """Where an opcode, a node call, a collector, a driver, a command or a program has a file of its own, however short."""
 

@@ -22,7 +22,7 @@ CLUSTER_INIT = Command(
     "gnt-cluster init",
     "create the cluster on this node",
     arguments=(Argument("cluster_name", "cluster-name"),),
-    handler="cluster_setup:init",
+    handler="cluster.setup:init",
     is_job=False,
     needs_root=True,
     needs_master=False,

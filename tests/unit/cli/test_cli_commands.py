@@ -8,10 +8,11 @@ import pytest
 from fake_master import Failed, Turns
 
 from ganeti.cli import confirm, environment
-from ganeti.cli.commands import cluster_setup, node_setup
-from ganeti.cli.commands.cluster_info import romanized
-from ganeti.cli.commands.instance_console import ssh_command
-from ganeti.cli.commands.instance_info import describe
+from ganeti.cli.commands.cluster import setup as cluster_setup
+from ganeti.cli.commands.cluster.info import romanized
+from ganeti.cli.commands.instance.console import ssh_command
+from ganeti.cli.commands.instance.info import describe
+from ganeti.cli.commands.node import setup as node_setup
 from ganeti.cli.infotext import render
 
 

@@ -41,7 +41,7 @@ def test_what_runs_is_stopped_before_its_nodes_and_the_master_stays_on(gnt, mast
 
 
 def test_nodes_are_back_before_anything_is_started(gnt, master, monkeypatch):
-    monkeypatch.setattr("ganeti.cli.commands.cluster_power._answers", lambda address: True)
+    monkeypatch.setattr("ganeti.cli.commands.cluster.power._answers", lambda address: True)
     _cluster(master, _node("n2", offline=True, powered=False, instances=["web2"]), states=[("web2", "up")])
     assert gnt("gnt-cluster epo -f --on --groups --power-delay 0.5 green").status == 0
     assert master.calls("Query")[0][2] == ["|", ["==", "group", "green"]]
@@ -53,8 +53,8 @@ def test_nodes_are_back_before_anything_is_started(gnt, master, monkeypatch):
 
 
 def test_a_node_that_does_not_come_back_stays_offline_and_nothing_starts(gnt, master, monkeypatch):
-    monkeypatch.setattr("ganeti.cli.commands.cluster_power.REACHABLE_WITHIN_S", 0.0)
-    monkeypatch.setattr("ganeti.cli.commands.cluster_power._answers", lambda address: False)
+    monkeypatch.setattr("ganeti.cli.commands.cluster.power.REACHABLE_WITHIN_S", 0.0)
+    monkeypatch.setattr("ganeti.cli.commands.cluster.power._answers", lambda address: False)
     _cluster(master, _node("n2", offline=True, instances=["web2"]), states=[("web2", "up")])
     ran = gnt("gnt-cluster epo -f --on n2")
     assert (ran.status, master.submitted()) == (1, [])

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ganeti.cli.commands.events import line_of, sentence
+from ganeti.cli.commands.debug.events import line_of, sentence
 
 CLIENT = [7, "/lock", 1]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """gnt-network info: the text about a network."""
 
-from ganeti.cli.commands.network_info import FIELDS
+from ganeti.cli.commands.network.info import FIELDS
 
 NETWORK = dict.fromkeys(FIELDS) | {
     "name": "lan",

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ganeti.cli.commands import node_minors
+from ganeti.cli.commands.node import minors as node_minors
 from ganeti.wire.confd import Kind, Status, read_request, reply
 
 KEY = b"cluster key"

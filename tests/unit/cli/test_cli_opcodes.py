@@ -6,7 +6,8 @@ import pytest
 import ganeti.master.operations
 from ganeti.base.registry import import_all
 from ganeti.cli import generate
-from ganeti.cli.commands import cluster_setup, node_setup
+from ganeti.cli.commands.cluster import setup as cluster_setup
+from ganeti.cli.commands.node import setup as node_setup
 from ganeti.master.operation import REGISTRY, decode
 
 import_all(ganeti.master.operations)

@@ -11,7 +11,7 @@ import pytest
 
 from ganeti.master import operations
 from ganeti.master.operation import REGISTRY
-from ganeti.master.operations.instance import move_target
+from ganeti.master.operations.instance.moving import move_target
 from ganeti.model import network_variables
 
 operations.load()

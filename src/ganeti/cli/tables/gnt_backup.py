@@ -44,7 +44,7 @@ COMMANDS = (
       ('instance_name', 'instance-name', 0, 1, 'string', ''),
      ),
      (),
-     (), 'backup_chains:history', '', False, 'OP_BACKUP_HISTORY', False, True, False, '', (), (), ()),
+     (), 'backup.chains:history', '', False, 'OP_BACKUP_HISTORY', False, True, False, '', (), (), ()),
     ('import', 'create an instance from an export',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
@@ -81,13 +81,13 @@ COMMANDS = (
       (('--tags',), 'tags', 'list', 'tags of the instance', True, None, (), '', True),
       (('--no-wait-for-sync',), 'wait_for_sync', 'flag', 'do not wait for mirrors to be in sync', False, None, (), '', False),
      ),
-     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'))),
+     (), 'instance.add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'))),
     ('key', 'make a key for new backups (new), list the ids of those there are, or show them (not in Ganeti 3.1)',
      (
       ('action', 'new|list|show', 1, 1, 'string', ''),
      ),
      (),
-     (), 'backup_chains:key', '', True, 'OP_BACKUP_KEY', False, True, False, '', (), (), ()),
+     (), 'backup.chains:key', '', True, 'OP_BACKUP_KEY', False, True, False, '', (), (), ()),
     ('list', 'list exports and the nodes that keep them',
      (),
      (
@@ -156,5 +156,5 @@ COMMANDS = (
       (('--keep',), 'keep', 'int', 'how many backups of each instance stay [7]', True, None, (), '', False),
       (('--prove',), 'prove', 'duration', 'time from one proof to the next, in seconds; 0 for none [0]', True, None, (), '', False),
      ),
-     (), 'backup_chains:schedule', '', True, 'OP_BACKUP_SCHEDULE', False, True, False, '', (), (), (('--instance', '--tag', 'say one of them'), ('--instance', '--group', 'say one of them'), ('--tag', '--group', 'say one of them'))),
+     (), 'backup.chains:schedule', '', True, 'OP_BACKUP_SCHEDULE', False, True, False, '', (), (), (('--instance', '--tag', 'say one of them'), ('--instance', '--group', 'say one of them'), ('--tag', '--group', 'say one of them'))),
 )

@@ -17,7 +17,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
+     (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
     ('apply', 'make instances, networks, groups and tags what a file in YAML or JSON says',
      (
       ('file', 'FILE', 1, 1, 'string', ''),
@@ -27,7 +27,7 @@ COMMANDS = (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'cluster_apply:apply', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.apply:apply', '', False, '', False, True, False, '', (), (), ()),
     ('audit', 'show what was asked of the remote API, or check that the record is whole',
      (
       ('action', 'show|verify', 1, 1, 'string', ''),
@@ -37,7 +37,7 @@ COMMANDS = (
       (('--file',), 'file', 'string', "another file than this node's", True, None, (), 'PATH', False),
       (('--hash',), 'hash', 'string', 'a hash from before, which must still be in it', True, None, (), 'HASH', False),
      ),
-     (), 'cluster_tokens:audit', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.tokens:audit', '', False, '', True, True, False, '', (), (), ()),
     ('backup', 'write configuration, keys and queue into a file, and verify it',
      (
       ('path', 'file', 1, 1, 'string', ''),
@@ -46,7 +46,7 @@ COMMANDS = (
       (('--verify',), 'verify', 'flag', 'only verify the backup that is there', True, None, (), '', False),
       (('--keep',), 'keep', 'int', 'remove all but so many backups in the directory', True, None, (), 'NUMBER', False),
      ),
-     (), 'cluster_copies:backup', '', False, '', True, False, False, '', (), (), ()),
+     (), 'cluster.copies:backup', '', False, '', True, False, False, '', (), (), ()),
     ('command', 'run a shell command on nodes over ssh, on the master last',
      (
       ('words', 'command', 1, None, 'string', ''),
@@ -57,7 +57,7 @@ COMMANDS = (
       (('-M', '--show-machine-names'), 'show_machine_names', 'flag', 'begin each line with the name of its node', True, None, (), '', False),
       (('--failure-only',), 'failure_only', 'flag', 'show only nodes where it failed', True, None, (), '', False),
      ),
-     (), 'cluster_ssh:command', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.ssh:command', '', False, '', True, True, False, '', (), (), ()),
     ('copyfile', 'copy a file from the master to the same place on other nodes',
      (
       ('filename', 'filename', 1, 1, 'string', ''),
@@ -67,7 +67,7 @@ COMMANDS = (
       (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
       (('--use-replication-network',), 'use_replication_network', 'flag', "copy over the nodes' secondary addresses", True, None, (), '', False),
      ),
-     (), 'cluster_ssh:copyfile', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.ssh:copyfile', '', False, '', True, True, False, '', (), (), ()),
     ('deactivate-master-ip', 'take the master IP down',
      (),
      (
@@ -80,7 +80,7 @@ COMMANDS = (
      (
       (('--yes-do-it', '--ya-rly'), 'yes_do_it', 'flag', 'confirm that this is really wanted', True, None, (), '', False),
      ),
-     (), 'cluster_setup:destroy', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.setup:destroy', '', False, '', True, True, False, '', (), (), ()),
     ('epo', 'stop what runs on nodes and switch them off, or on again',
      (
       ('names', 'node|group', 0, None, 'string', ''),
@@ -94,11 +94,11 @@ COMMANDS = (
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'for each guest to stop', True, None, (), 'TIME', False),
       (('--power-delay',), 'power_delay', 'amount', 'between one node switched on and the next', True, None, (), 'SECONDS', False),
      ),
-     (), 'cluster_power:epo', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.power:epo', '', False, '', False, True, False, '', (), (), ()),
     ('getmaster', 'print the name of the master',
      (),
      (),
-     (), 'cluster_setup:getmaster', '', False, '', False, False, False, '', (), (), ()),
+     (), 'cluster.setup:getmaster', '', False, '', False, False, False, '', (), (), ()),
     ('history', 'say what has changed in the configuration, or what objects were at a time',
      (
       ('objects', 'object', 0, None, 'string', ''),
@@ -107,20 +107,20 @@ COMMANDS = (
       (('--at',), 'at', 'string', 'show what each object was at this time', True, None, (), 'TIME', False),
       (('--limit',), 'limit', 'int', 'so many of the newest commits; 0 for all (20)', True, None, (), 'NUMBER', False),
      ),
-     (), 'cluster_copies:history', '', False, '', True, False, False, '', (), (), ()),
+     (), 'cluster.copies:history', '', False, '', True, False, False, '', (), (), ()),
     ('incidents', 'list, show, cancel or forget what nodes say is wrong with them',
      (
       ('action', 'list|show|cancel|forget', 1, 1, 'string', ''),
       ('incidents', 'incident-id', 0, None, 'string', ''),
      ),
      (),
-     (), 'incidents:incidents', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.incidents:incidents', '', False, '', False, True, False, '', (), (), ()),
     ('info', "show the cluster's parameters",
      (),
      (
       (('--roman',), 'roman', 'flag', 'roman numerals', True, None, (), '', False),
      ),
-     ('show',), 'cluster_info:info', '', False, '', False, True, False, '', (), (), ()),
+     ('show',), 'cluster.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('init', 'create the cluster on this node',
      (
       ('cluster_name', 'cluster-name', 1, 1, 'string', ''),
@@ -172,17 +172,17 @@ COMMANDS = (
       (('--specs-mem-size',), 'specs_mem_size', 'keyvalues', 'limits of the instance policy for mem size', True, None, (), 'min=N,max=N,std=N', False),
       (('--specs-nic-count',), 'specs_nic_count', 'keyvalues', 'limits of the instance policy for nic count', True, None, (), 'min=N,max=N,std=N', False),
      ),
-     (), 'cluster_setup:init', '', False, '', True, False, False, '', (), (), ()),
+     (), 'cluster.setup:init', '', False, '', True, False, False, '', (), (), ()),
     ('list-tags', 'list the tags of the cluster',
      (),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
+     (), 'tags.lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('maintenance', 'show what the maintenance daemon does next and why, or how it is set',
      (
       ('action', 'plan|show', 1, 1, 'string', ''),
      ),
      (),
-     (), 'incidents:maintenance', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.incidents:maintenance', '', False, '', False, True, False, '', (), (), ()),
     ('master-failover', 'make this node the master',
      (),
      (
@@ -190,11 +190,11 @@ COMMANDS = (
       (('--yes-do-it',), 'yes_do_it', 'flag', 'confirm --no-voting', True, None, (), '', False),
       (('--ignore-offline-nodes',), 'ignore_offline_nodes', 'flag', 'kept for Ganeti 3.1; nodes marked offline are never counted', True, None, (), '', False),
      ),
-     ('masterfailover',), 'cluster_master:failover', '', False, '', True, False, False, '', (), (), ()),
+     ('masterfailover',), 'cluster.master:failover', '', False, '', True, False, False, '', (), (), ()),
     ('master-ping', 'exit with 0 if the master answers',
      (),
      (),
-     (), 'cluster_master:ping', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.master:ping', '', False, '', False, True, False, '', (), (), ()),
     ('modify', 'change parameters of the cluster',
      (),
      (
@@ -259,7 +259,7 @@ COMMANDS = (
       ('action', 'drain|undrain|info', 1, 1, 'string', ''),
      ),
      (),
-     (), 'cluster_switches:queue', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.switches:queue', '', False, '', False, True, False, '', (), (), ()),
     ('redist-conf', 'give all nodes the configuration and the files every node has',
      (),
      (
@@ -282,7 +282,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'cluster'),), (), ()),
+     (), 'tags.lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'cluster'),), (), ()),
     ('rename', 'give the cluster another name, and the address that the name has',
      (
       ('name', 'new-name', 1, 1, 'string', 'new name'),
@@ -311,7 +311,7 @@ COMMANDS = (
       (('--ssh-key-type',), 'ssh_key_type', 'string', "type of the new ssh keys, in place of the cluster's", True, None, (), 'TYPE', False),
       (('--ssh-key-bits',), 'ssh_key_bits', 'int', "length of the new ssh keys, in place of the cluster's", True, None, (), 'BITS', False),
      ),
-     (), 'cluster_renewal:renew', '', False, 'OP_CLUSTER_RENEW_CRYPTO', True, True, False, '', (), (), ()),
+     (), 'cluster.renewal:renew', '', False, 'OP_CLUSTER_RENEW_CRYPTO', True, True, False, '', (), (), ()),
     ('repair-disk-sizes', 'correct the sizes of disks in the configuration',
      (
       ('instances', 'instance-name', 0, None, 'string', 'instance'),
@@ -325,7 +325,7 @@ COMMANDS = (
      (
       (('--yes-do-it',), 'yes_do_it', 'flag', 'replace the cluster that is on this machine', True, None, (), '', False),
      ),
-     (), 'cluster_copies:restore', '', False, '', True, False, False, '', (), (), ()),
+     (), 'cluster.copies:restore', '', False, '', True, False, False, '', (), (), ()),
     ('search-tags', 'look for a pattern in the tags of everything; the exit status is 1 if there are none',
      (
       ('pattern', 'pattern', 1, 1, 'string', 'text'),
@@ -333,7 +333,7 @@ COMMANDS = (
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'tag_lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False, '', (), (), ()),
+     (), 'tags.lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False, '', (), (), ()),
     ('shadow', "say what this program makes of a copy of another cluster's data",
      (
       ('directory', 'directory', 1, 1, 'string', ''),
@@ -341,11 +341,11 @@ COMMANDS = (
      (
       (('--text-data',), 'text_data', 'string', 'say what placement would do, too, by what hscan says of that cluster', True, None, (), 'FILE', False),
      ),
-     (), 'cluster_copies:shadow', '', False, '', False, False, False, '', (), (), ()),
+     (), 'cluster.copies:shadow', '', False, '', False, False, False, '', (), (), ()),
     ('show-ispecs-cmd', 'print the command that makes a cluster with the same bounds of instances',
      (),
      (),
-     (), 'policy_command:show_cluster', '', False, '', False, True, False, '', (), (), ()),
+     (), 'group.policy_command:show_cluster', '', False, '', False, True, False, '', (), (), ()),
     ('token', 'add, list or revoke tokens for the remote API',
      (
       ('action', 'add|list|revoke', 1, 1, 'string', ''),
@@ -356,7 +356,7 @@ COMMANDS = (
       (('--scope',), 'scope', 'string', 'KIND:read or KIND:write, with @TAG for objects that have the tag', True, None, (), 'SCOPE', True),
       (('--expires',), 'expires', 'string', 'how long it is good for, such as 30d', True, None, (), 'TIMESPEC', False),
      ),
-     (), 'cluster_tokens:token', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.tokens:token', '', False, '', True, True, False, '', (), (), ()),
     ('undo', 'take a commit of the configuration back: parameters and tags',
      (
       ('commit', 'commit', 1, 1, 'string', ''),
@@ -364,14 +364,14 @@ COMMANDS = (
      (
       (('--dry-run',), 'only_show', 'flag', 'only show what would be submitted', True, None, (), '', False),
      ),
-     (), 'cluster_copies:undo', '', False, '', True, False, False, '', (), (), ()),
+     (), 'cluster.copies:undo', '', False, '', True, False, False, '', (), (), ()),
     ('upgrade', 'move the cluster to another installed version',
      (),
      (
       (('--to',), 'to', 'string', 'the version wanted, such as 3.1', True, None, (), 'VERSION', False),
       (('--resume',), 'resume', 'flag', 'go on with an upgrade that was interrupted', True, None, (), '', False),
      ),
-     (), 'cluster_upgrade:upgrade', '', False, '', True, True, False, '', (), (), ()),
+     (), 'cluster.upgrade:upgrade', '', False, '', True, True, False, '', (), (), ()),
     ('verify', 'verify the configuration and all groups',
      (),
      (
@@ -386,7 +386,7 @@ COMMANDS = (
       (('-g', '--node-group'), 'group_name', 'string', 'this group only', True, None, (), 'GROUP', False),
       (('--verify-ssh-clutter',), 'verify_clutter', 'flag', 'look for keys of unknown nodes', True, None, (), '', False),
      ),
-     (), 'cluster_info:verify', '', False, 'OP_CLUSTER_VERIFY', False, True, False, '', (), (), ()),
+     (), 'cluster.info:verify', '', False, 'OP_CLUSTER_VERIFY', False, True, False, '', (), (), ()),
     ('verify-disks', 'look for lost disks and copies that are behind, and open the latter again',
      (),
      (
@@ -394,16 +394,16 @@ COMMANDS = (
       (('-g', '--node-group'), 'group_name', 'string', 'this group only', True, None, (), 'GROUP', False),
       (('--no-strict',), 'is_strict', 'flag', 'do not wait for jobs that change instances', False, None, (), '', False),
      ),
-     (), 'cluster_disks:verify', '', False, 'OP_CLUSTER_VERIFY_DISKS', False, True, False, '', (), (), ()),
+     (), 'cluster.disks:verify', '', False, 'OP_CLUSTER_VERIFY_DISKS', False, True, False, '', (), (), ()),
     ('version', 'show the versions of the cluster',
      (),
      (),
-     (), 'cluster_setup:version', '', False, '', False, False, False, '', (), (), ()),
+     (), 'cluster.setup:version', '', False, '', False, False, False, '', (), (), ()),
     ('watcher', 'pause, continue, or show the watcher',
      (
       ('action', 'pause|continue|info', 1, 1, 'string', ''),
       ('duration', 'timespec', 0, 1, 'string', ''),
      ),
      (),
-     (), 'cluster_switches:watcher', '', False, '', False, True, False, '', (), (), ()),
+     (), 'cluster.switches:watcher', '', False, '', False, True, False, '', (), (), ()),
 )

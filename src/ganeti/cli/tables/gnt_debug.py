@@ -23,7 +23,7 @@ COMMANDS = (
       (('--snapshot',), 'snapshot', 'flag', 'show first what is there', True, None, (), '', False),
       (('--json',), 'json', 'flag', 'one JSON object a line instead of sentences', True, None, (), '', False),
      ),
-     (), 'events:follow', '', False, '', False, True, False, '', (), (), ()),
+     (), 'debug.events:follow', '', False, '', False, True, False, '', (), (), ()),
     ('iallocator', 'show what an allocator would be told, or would answer',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', ''),
@@ -46,7 +46,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     ('allocator',), 'debug_allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', (), (), ()),
+     ('allocator',), 'debug.allocator:ask_allocator', '', False, 'OP_TEST_ALLOCATOR', False, True, False, '', (), (), ()),
     ('locks', 'show the locks',
      (),
      (
@@ -63,7 +63,7 @@ COMMANDS = (
       ('words', 'args', 0, None, 'string', ''),
      ),
      (),
-     (), 'debug_calls:metad', '', False, '', False, True, False, '', (), (), ()),
+     (), 'debug.calls:metad', '', False, '', False, True, False, '', (), (), ()),
     ('record', 'tell in order of time what has happened to an instance, a node or a job, on all nodes',
      (
       ('what', 'INSTANCE|NODE|JOB', 1, 1, 'string', ''),
@@ -71,7 +71,7 @@ COMMANDS = (
      (
       (('--since',), 'since', 'duration', 'how far back; 24h without it', True, None, (), '', False),
      ),
-     (), 'debug_record:tell', '', False, '', False, True, False, '', (), (), ()),
+     (), 'debug.record:tell', '', False, '', False, True, False, '', (), (), ()),
     ('submit-job', 'submit lists of opcodes from JSON files',
      (
       ('files', 'op-list-file', 1, None, 'string', ''),
@@ -85,13 +85,13 @@ COMMANDS = (
       (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'debug_jobs:submit_job', '', False, '', False, True, False, '', (), (), ()),
+     (), 'debug.jobs:submit_job', '', False, '', False, True, False, '', (), (), ()),
     ('test-jobqueue', 'check that jobs wait, log, end and fail as they should',
      (),
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'debug_queue:test', '', False, 'OP_TEST_JQUEUE', False, True, False, '', (), (), ()),
+     (), 'debug.queue:test', '', False, 'OP_TEST_JQUEUE', False, True, False, '', (), (), ()),
     ('test-osparams', 'check that secret OS parameters reach a job, and no file',
      (),
      (
@@ -104,5 +104,5 @@ COMMANDS = (
       ('words', 'args', 0, None, 'string', ''),
      ),
      (),
-     (), 'debug_calls:wconfd', '', False, '', False, True, False, '', (), (), ()),
+     (), 'debug.calls:wconfd', '', False, '', False, True, False, '', (), (), ()),
 )

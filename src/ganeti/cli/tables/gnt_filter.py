@@ -10,19 +10,19 @@ COMMANDS = (
       (('--predicates',), 'predicates', 'json', 'which jobs, as a JSON list of predicates; all jobs unless given', True, None, (), 'LIST', False),
       (('--action',), 'action', 'string', "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'; CONTINUE unless given", True, None, (), 'ACTION', False),
      ),
-     (), 'filter_rules:add', '', False, '', False, True, False, '', (), (), ()),
+     (), 'filter.rules:add', '', False, '', False, True, False, '', (), (), ()),
     ('delete', 'delete a rule',
      (
       ('uuid', 'filter-uuid', 1, 1, 'string', ''),
      ),
      (),
-     (), 'filter_rules:delete', '', False, '', False, True, False, '', (), (), ()),
+     (), 'filter.rules:delete', '', False, '', False, True, False, '', (), (), ()),
     ('info', 'show details of rules',
      (
       ('names', 'filter-uuid', 0, None, 'string', ''),
      ),
      (),
-     (), 'filter_rules:info', '', False, '', False, True, False, '', (), (), ()),
+     (), 'filter.rules:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list the rules about jobs',
      (
       ('names', 'filter-uuid', 0, None, 'string', ''),
@@ -52,5 +52,5 @@ COMMANDS = (
       (('--predicates',), 'predicates', 'json', 'which jobs, as a JSON list of predicates; all jobs unless given', True, None, (), 'LIST', False),
       (('--action',), 'action', 'string', "ACCEPT, PAUSE, REJECT, CONTINUE or 'RATE_LIMIT N'; CONTINUE unless given", True, None, (), 'ACTION', False),
      ),
-     (), 'filter_rules:replace', '', False, '', False, True, False, '', (), (), ()),
+     (), 'filter.rules:replace', '', False, '', False, True, False, '', (), (), ()),
 )

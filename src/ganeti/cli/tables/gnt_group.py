@@ -30,7 +30,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
+     (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
     ('assign-nodes', 'put nodes into a node group',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
@@ -58,7 +58,7 @@ COMMANDS = (
       (('--if-added',), 'if_added', 'string', 'count as if there were these new nodes', True, None, (), 'N:memory=SIZE,disk=SIZE,cpus=N', True),
       (('--if-lost',), 'if_lost', 'list', 'count as if this node or node group were lost', True, None, (), 'NODE|GROUP', True),
      ),
-     (), 'group_capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', (), (), ()),
+     (), 'group.capacity:show', '', False, 'OP_COMPUTE_CAPACITY', False, True, False, '', (), (), ()),
     ('evacuate', 'move all instances of a node group to other groups',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
@@ -70,13 +70,13 @@ COMMANDS = (
       (('--sequential',), 'sequential', 'flag', 'one instance after the other', True, None, (), '', False),
       (('--force-failover',), 'force_failover', 'flag', 'stop instances and start them there, in place of live migration', True, None, (), '', False),
      ),
-     ('drain',), 'group_jobs:evacuate', '', True, 'OP_GROUP_EVACUATE', False, True, False, '', (), (), ()),
+     ('drain',), 'group.jobs:evacuate', '', True, 'OP_GROUP_EVACUATE', False, True, False, '', (), (), ()),
     ('info', 'show details of node groups',
      (
       ('names', 'group', 0, None, 'string', ''),
      ),
      (),
-     (), 'group_info:info', '', False, '', False, True, False, '', (), (), ()),
+     (), 'group.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list node groups',
      (
       ('names', 'group-name', 0, None, 'string', ''),
@@ -103,7 +103,7 @@ COMMANDS = (
       ('name', 'group', 1, 1, 'string', 'group'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
+     (), 'tags.lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('modify', 'change parameters of a node group',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),
@@ -138,7 +138,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
+     (), 'tags.lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'nodegroup'),), (), ()),
     ('rename', 'rename a node group',
      (
       ('group_name', 'old-name', 1, 1, 'string', 'group'),
@@ -153,5 +153,5 @@ COMMANDS = (
      (
       (('--include-defaults',), 'include_defaults', 'flag', 'also the bounds that come from the cluster', True, None, (), '', False),
      ),
-     (), 'policy_command:show_groups', '', False, '', False, True, False, '', (), (), ()),
+     (), 'group.policy_command:show_groups', '', False, '', False, True, False, '', (), (), ()),
 )

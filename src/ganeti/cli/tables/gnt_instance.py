@@ -11,7 +11,7 @@ COMMANDS = (
       (('--ignore-size',), 'ignore_size', 'flag', 'go on without a word where a disk has another size than is known', True, None, (), '', False),
       (('--wait-for-sync',), 'wait_for_sync', 'flag', 'wait until mirrors are in sync', True, None, (), '', False),
      ),
-     (), 'instance_disks:activate', '', True, 'OP_INSTANCE_ACTIVATE_DISKS', False, True, False, '', (), (), ()),
+     (), 'instance.disks:activate', '', True, 'OP_INSTANCE_ACTIVATE_DISKS', False, True, False, '', (), (), ()),
     ('add', 'create an instance',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
@@ -52,7 +52,7 @@ COMMANDS = (
       (('--helper-startup-timeout',), 'helper_startup_timeout', 'duration', 'how long a helper guest may take to start', True, None, (), '', False),
       (('--helper-shutdown-timeout',), 'helper_shutdown_timeout', 'duration', 'how long a helper guest may take until it has powered itself off', True, None, (), '', False),
      ),
-     (), 'instance_add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'), ('--forthcoming', '--commit', 'reserve it, or make it real'), ('-n', '--why', "--why is about an allocator's choice"))),
+     (), 'instance.add:add', '', True, 'OP_INSTANCE_CREATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('-g', '-n', 'a group is for an allocator to choose in'), ('-s', '--disk', '-s SIZE means --disk 0:size=SIZE'), ('--no-nics', '--net', 'keep the second'), ('--forthcoming', '--commit', 'reserve it, or make it real'), ('-n', '--why', "--why is about an allocator's choice"))),
     ('add-tags', 'give an instance more tags',
      (
       ('name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -64,7 +64,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'instance'),), (), ()),
+     (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'instance'),), (), ()),
     ('batch-create', 'create many instances, which a file in JSON describes',
      (
       ('file_name', 'instances.json', 1, 1, 'string', ''),
@@ -72,7 +72,7 @@ COMMANDS = (
      (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     (), 'instance_batch:create', '', True, 'OP_INSTANCE_MULTI_ALLOC', False, True, False, '', (), (), ()),
+     (), 'instance.batch:create', '', True, 'OP_INSTANCE_MULTI_ALLOC', False, True, False, '', (), (), ()),
     ('change-group', 'move an instance to another node group',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -91,7 +91,7 @@ COMMANDS = (
       (('--show-cmd',), 'show_command', 'flag', 'print the command instead of running it', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'instance_console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False, '', (), (), ()),
+     (), 'instance.console:console', '', False, 'OP_INSTANCE_CONSOLE', True, True, False, '', (), (), ()),
     ('deactivate-disks', 'close the disks of an instance that is stopped',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -137,7 +137,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('-s', '--static'), 'static', 'flag', 'only what the configuration knows; asks no node', True, None, (), '', False),
      ),
-     ('show',), 'instance_info:info', '', False, 'OP_INSTANCE_QUERY_DATA', False, True, False, '', (), (), ()),
+     ('show',), 'instance.info:info', '', False, 'OP_INSTANCE_QUERY_DATA', False, True, False, '', (), (), ()),
     ('list', 'list instances',
      (
       ('names', 'instance-name', 0, None, 'string', ''),
@@ -166,7 +166,7 @@ COMMANDS = (
       ('name', 'instance-name', 1, 1, 'string', 'instance'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
+     (), 'tags.lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('migrate', 'migrate an instance to another node while it runs',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -251,7 +251,7 @@ COMMANDS = (
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down, in seconds [120]', True, None, (), '', False),
       (('--ignore-secondaries',), 'ignore_secondaries', 'flag', 'go on with a broken mirror', True, None, (), '', False),
      ),
-     (), 'instance_power:each', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', (('reboot_type', 'hard'),), (), ()),
+     (), 'instance.power:each', '', True, 'OP_INSTANCE_REBOOT', False, True, False, '', (('reboot_type', 'hard'),), (), ()),
     ('recreate-disks', 'make lost disks of an instance anew, empty',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -261,7 +261,7 @@ COMMANDS = (
       (('-n', '--node'), 'nodes', 'list', 'nodes that it lives on from then on, the primary first', True, None, (), 'NODE[,NODE]', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     (), 'instance_disks:recreate', '', True, 'OP_INSTANCE_RECREATE_DISKS', False, True, False, '', (), (), ()),
+     (), 'instance.disks:recreate', '', True, 'OP_INSTANCE_RECREATE_DISKS', False, True, False, '', (), (), ()),
     ('reinstall', 'install the OS of stopped instances again; what is on their disks is lost',
      (
       ('names', 'name', 0, None, 'string', ''),
@@ -286,7 +286,7 @@ COMMANDS = (
       (('--os-parameters-private',), 'osparams_private', 'keyvalues', 'OS parameters for this time that no listing shows', True, None, (), '', False),
       (('--os-parameters-secret',), 'osparams_secret', 'keyvalues', 'OS parameters that are not stored at all', True, None, (), '', False),
      ),
-     (), 'instance_reinstall:each', '', True, 'OP_INSTANCE_REINSTALL', False, True, False, '', (), (), (('--select-os', '-o', 'name the OS or choose it'),)),
+     (), 'instance.reinstall:each', '', True, 'OP_INSTANCE_REINSTALL', False, True, False, '', (), (), (('--select-os', '-o', 'name the OS or choose it'),)),
     ('remove', 'delete an instance and its disks',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -308,7 +308,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'instance'),), (), ()),
+     (), 'tags.lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'instance'),), (), ()),
     ('rename', 'rename a stopped instance',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
@@ -335,7 +335,7 @@ COMMANDS = (
       (('-n', '--new-secondary'), 'remote_node', 'string', 'the new secondary node', True, None, (), 'NODE', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     (), 'instance_disks:replace', '', True, 'OP_INSTANCE_REPLACE_DISKS', False, True, False, '', (), (), (('-p', '-s', 'give one of them'), ('-p', '-a', 'give one of them'), ('-s', '-a', 'give one of them'))),
+     (), 'instance.disks:replace', '', True, 'OP_INSTANCE_REPLACE_DISKS', False, True, False, '', (), (), (('-p', '-s', 'give one of them'), ('-p', '-a', 'give one of them'), ('-s', '-a', 'give one of them'))),
     ('shutdown', 'stop instances',
      (
       ('names', 'name', 0, None, 'string', ''),
@@ -357,7 +357,7 @@ COMMANDS = (
       (('--timeout',), 'timeout', 'duration', 'how long the guest may take, in seconds; 0 stops it hard [120]', True, None, (), '', False),
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
      ),
-     ('stop',), 'instance_power:each', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
+     ('stop',), 'instance.power:each', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
     ('snapshot', 'keep the disks of an instance as they are, and go back to that',
      (
       ('action', 'action', 1, 1, 'string', ''),
@@ -365,7 +365,7 @@ COMMANDS = (
       ('snapshot_name', 'snapshot', 0, 1, 'string', ''),
      ),
      (),
-     (), 'instance_snapshot:run', '', True, 'OP_INSTANCE_SNAPSHOT', False, True, False, '', (), (), ()),
+     (), 'instance.snapshot:run', '', True, 'OP_INSTANCE_SNAPSHOT', False, True, False, '', (), (), ()),
     ('startup', 'start instances',
      (
       ('names', 'name', 0, None, 'string', ''),
@@ -389,5 +389,5 @@ COMMANDS = (
       (('--no-remember',), 'no_remember', 'flag', 'keep the recorded state', True, None, (), '', False),
       (('--paused',), 'startup_paused', 'flag', 'start it paused', True, None, (), '', False),
      ),
-     ('start',), 'instance_power:each', '', True, 'OP_INSTANCE_STARTUP', False, True, False, '', (), (), ()),
+     ('start',), 'instance.power:each', '', True, 'OP_INSTANCE_STARTUP', False, True, False, '', (), (), ()),
 )

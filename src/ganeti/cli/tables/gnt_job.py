@@ -8,13 +8,13 @@ COMMANDS = (
       ('jobs', 'job-id', 1, None, 'string', ''),
      ),
      (),
-     (), 'job_control:archive', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:archive', '', False, '', False, True, False, '', (), (), ()),
     ('autoarchive', 'archive jobs that ended longer ago than this, or all that have ended',
      (
       ('age', 'age|all', 1, 1, 'string', ''),
      ),
      (),
-     (), 'job_control:auto_archive', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:auto_archive', '', False, '', False, True, False, '', (), (), ()),
     ('cancel', 'cancel jobs',
      (
       ('jobs', 'job-id', 0, None, 'string', ''),
@@ -27,7 +27,7 @@ COMMANDS = (
       (('--waiting',), 'selector', 'flag', 'all jobs whose process does not act yet', 'waiting', None, (), '', False),
       (('--yes-do-it', '--ya-rly'), 'yes_do_it', 'flag', 'confirm that this is really wanted', True, None, (), '', False),
      ),
-     (), 'job_control:cancel', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:cancel', '', False, '', False, True, False, '', (), (), ()),
     ('change-priority', 'change the priority of what jobs have not done yet',
      (
       ('jobs', 'job-id', 0, None, 'string', ''),
@@ -39,13 +39,13 @@ COMMANDS = (
       (('--queued',), 'selector', 'flag', 'all jobs without a process', 'queued', None, (), '', False),
       (('--waiting',), 'selector', 'flag', 'all jobs whose process does not act yet', 'waiting', None, (), '', False),
      ),
-     (), 'job_control:change_priority', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:change_priority', '', False, '', False, True, False, '', (), (), ()),
     ('info', 'show details of jobs',
      (
       ('jobs', 'job-id', 1, None, 'string', ''),
      ),
      (),
-     ('show',), 'job_info:info', '', False, '', False, True, False, '', (), (), ()),
+     ('show',), 'job.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list jobs',
      (
       ('names', 'job-id', 0, None, 'string', ''),
@@ -79,17 +79,17 @@ COMMANDS = (
       ('job', 'job-id', 1, 1, 'string', ''),
      ),
      (),
-     (), 'job_control:wait', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:wait', '', False, '', False, True, False, '', (), (), ()),
     ('watch', 'follow what a job says',
      (
       ('job', 'job-id', 1, 1, 'string', ''),
      ),
      (),
-     (), 'job_control:watch', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.control:watch', '', False, '', False, True, False, '', (), (), ()),
     ('why', 'say why jobs are where they are',
      (
       ('jobs', 'job-id', 1, None, 'string', ''),
      ),
      (),
-     (), 'job_why:why', '', False, '', False, True, False, '', (), (), ()),
+     (), 'job.why:why', '', False, '', False, True, False, '', (), (), ()),
 )

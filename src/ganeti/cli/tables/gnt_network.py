@@ -29,7 +29,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),), (), ()),
+     (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'network'),), (), ()),
     ('connect', 'let instances of node groups use a network',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -40,7 +40,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
      ),
-     (), 'network_links:connect', '', False, 'OP_NETWORK_CONNECT', False, True, False, '', (), (), ()),
+     (), 'network.links:connect', '', False, 'OP_NETWORK_CONNECT', False, True, False, '', (), (), ()),
     ('disconnect', 'take a network from node groups',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -49,13 +49,13 @@ COMMANDS = (
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'network_links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', (), (), ()),
+     (), 'network.links:disconnect', '', False, 'OP_NETWORK_DISCONNECT', False, True, False, '', (), (), ()),
     ('info', 'show details of networks',
      (
       ('names', 'network', 0, None, 'string', ''),
      ),
      (),
-     (), 'network_info:info', '', False, '', False, True, False, '', (), (), ()),
+     (), 'network.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list networks',
      (
       ('names', 'network-name', 0, None, 'string', ''),
@@ -82,7 +82,7 @@ COMMANDS = (
       ('name', 'network', 1, 1, 'string', 'network'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
+     (), 'tags.lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('modify', 'change a network',
      (
       ('network_name', 'network', 1, 1, 'string', 'network'),
@@ -115,7 +115,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),), (), ()),
+     (), 'tags.lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'network'),), (), ()),
     ('rename', 'rename a network',
      (
       ('network_name', 'old-name', 1, 1, 'string', 'network'),

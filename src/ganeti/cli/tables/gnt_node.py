@@ -22,7 +22,7 @@ COMMANDS = (
       (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded state of hypervisors', True, None, (), '', True),
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
      ),
-     (), 'node_setup:add', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
+     (), 'node.setup:add', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
     ('add-tags', 'give a node more tags',
      (
       ('name', 'node-name', 1, 1, 'string', 'node'),
@@ -34,7 +34,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'node'),), (), ()),
+     (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'node'),), (), ()),
     ('evacuate', 'move instances off a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -51,7 +51,7 @@ COMMANDS = (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--ignore-soft-errors',), 'ignore_soft_errors', 'yesno', 'let the allocator break its rules that are not about resources', True, None, (), '', False),
      ),
-     (), 'node_jobs:evacuate', '', False, 'OP_NODE_EVACUATE', False, True, False, '', (), (), (('-p', '-s', 'leave both out for all instances'), ('-n', '-I', 'give one of them'))),
+     (), 'node.jobs:evacuate', '', False, 'OP_NODE_EVACUATE', False, True, False, '', (), (), (('-p', '-s', 'leave both out for all instances'), ('-n', '-I', 'give one of them'))),
     ('failover', 'fail over all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', ''),
@@ -62,7 +62,7 @@ COMMANDS = (
       (('--ignore-consistency',), 'ignore_consistency', 'flag', 'go on although the disks may not be in sync', True, None, (), '', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
-     (), 'node_jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False, '', (), (), ()),
+     (), 'node.jobs:failover', '', False, 'OP_INSTANCE_FAILOVER', False, True, False, '', (), (), ()),
     ('health', 'ask the out-of-band programs of nodes for their health',
      (
       ('node_names', 'node-name', 0, None, 'string', 'node'),
@@ -73,7 +73,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
       (('--oob-timeout',), 'timeout', 'int', 'how long a program may take, in seconds [60]', True, None, (), 'SECONDS', False),
      ),
-     (), 'node_power:health', '', False, 'OP_OOB_COMMAND', False, True, False, '', (), (), ()),
+     (), 'node.power:health', '', False, 'OP_OOB_COMMAND', False, True, False, '', (), (), ()),
     ('info', 'show details of nodes',
      (
       ('names', 'node-name', 0, None, 'string', ''),
@@ -81,14 +81,14 @@ COMMANDS = (
      (
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), '', False),
      ),
-     ('show',), 'node_info:info', '', False, '', False, True, False, '', (), (), ()),
+     ('show',), 'node.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('join', "take this machine into the cluster whose master waits with 'gnt-node token'",
      (
       ('master', 'master', 1, 1, 'string', ''),
       ('token', 'token', 0, 1, 'string', ''),
      ),
      (),
-     (), 'node_setup:join_cluster', '', False, '', True, False, False, '', (), (), ()),
+     (), 'node.setup:join_cluster', '', False, '', True, False, False, '', (), (), ()),
     ('list', 'list nodes',
      (
       ('names', 'node-name', 0, None, 'string', ''),
@@ -112,7 +112,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
-     (), 'node_minors:list_minors', '', False, '', False, True, False, '', (), (), ()),
+     (), 'node.minors:list_minors', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",
      (
       ('names', 'field', 0, None, 'string', ''),
@@ -133,13 +133,13 @@ COMMANDS = (
       (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
       (('-t', '--storage-type'), 'storage_type', 'string', 'type of storage; without it, that of the first template', True, None, (), 'TYPE', False),
      ),
-     (), 'node_storage:show', '', True, 'OP_NODE_QUERY_STORAGE', False, True, False, '', (), (), ()),
+     (), 'node.storage:show', '', True, 'OP_NODE_QUERY_STORAGE', False, True, False, '', (), (), ()),
     ('list-tags', 'list the tags of a node',
      (
       ('name', 'node-name', 1, 1, 'string', 'node'),
      ),
      (),
-     (), 'tag_lists:show', '', False, '', False, True, False, '', (), (), ()),
+     (), 'tags.lists:show', '', False, '', False, True, False, '', (), (), ()),
     ('migrate', 'migrate all primary instances of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -156,7 +156,7 @@ COMMANDS = (
       (('--ignore-ipolicy',), 'ignore_ipolicy', 'flag', 'do not check the instance policy', True, None, (), '', False),
       (('--no-runtime-changes',), 'allow_runtime_changes', 'flag', "do not shrink the guest's memory to fit", False, None, (), '', False),
      ),
-     (), 'node_jobs:migrate', '', False, 'OP_NODE_MIGRATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('--non-live', '--migration-mode', 'keep the second'))),
+     (), 'node.jobs:migrate', '', False, 'OP_NODE_MIGRATE', False, True, False, '', (), (), (('-n', '-I', 'name a node or an allocator'), ('--non-live', '--migration-mode', 'keep the second'))),
     ('modify', 'change flags and parameters of a node',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -204,7 +204,7 @@ COMMANDS = (
       (('--ignore-status',), 'ignore_status', 'flag', 'switch off what is not marked offline, and do not mark it', True, None, (), '', False),
       (('--power-delay',), 'power_delay', 'float', 'between one node switched on and the next, in seconds [2.0]', True, None, (), 'SECONDS', False),
      ),
-     (), 'node_power:power', '', False, 'OP_OOB_COMMAND', False, True, False, '', (), (), ()),
+     (), 'node.power:power', '', False, 'OP_OOB_COMMAND', False, True, False, '', (), (), ()),
     ('powercycle', "restart a node's machine at once, without stopping what runs there",
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -234,7 +234,7 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'tag_lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),), (), ()),
+     (), 'tags.lists:remove', '', False, 'OP_TAGS_DEL', False, True, False, '', (('kind', 'node'),), (), ()),
     ('repair-storage', 'repair a place on a node where disks are kept',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -255,7 +255,7 @@ COMMANDS = (
       (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
       (('--sync',), 'use_locking', 'flag', 'alone on the nodes', True, None, (), '', False),
      ),
-     (), 'node_commands:run', '', True, 'OP_RESTRICTED_COMMAND', False, True, False, '', (), (), ()),
+     (), 'node.commands:run', '', True, 'OP_RESTRICTED_COMMAND', False, True, False, '', (), (), ()),
     ('token', 'add a node without ssh: print a one-time token and wait for the machine to join with it',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),
@@ -274,7 +274,7 @@ COMMANDS = (
       (('--hypervisor-state',), 'hv_state', 'ident-keyvalues', 'recorded state of hypervisors', True, None, (), '', True),
       (('--disk-state',), 'disk_state', 'disk-state', 'recorded state of storage', True, None, (), '', True),
      ),
-     (), 'node_setup:token', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
+     (), 'node.setup:token', '', False, 'OP_NODE_ADD', True, True, False, '', (), (), ()),
     ('volumes', 'list the logical volumes of nodes',
      (
       ('nodes', 'node-name', 0, None, 'string', 'node'),
@@ -285,5 +285,5 @@ COMMANDS = (
       (('--units',), 'units', 'string', 'unit of sizes', True, None, ('h', 'm', 'g', 't'), 'UNIT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
      ),
-     (), 'node_storage:volumes', '', True, 'OP_NODE_QUERYVOLS', False, True, False, '', (), (), ()),
+     (), 'node.storage:volumes', '', True, 'OP_NODE_QUERYVOLS', False, True, False, '', (), (), ()),
 )

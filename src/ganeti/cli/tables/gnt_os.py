@@ -8,20 +8,20 @@ COMMANDS = (
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'os_info:diagnose', '', False, '', False, True, False, '', (), (), ()),
+     (), 'os.info:diagnose', '', False, '', False, True, False, '', (), (), ()),
     ('info', 'show details of operating systems',
      (),
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     ('show',), 'os_info:info', '', False, '', False, True, False, '', (), (), ()),
+     ('show',), 'os.info:info', '', False, '', False, True, False, '', (), (), ()),
     ('list', 'list the operating systems that can be installed, with their variants',
      (),
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
-     (), 'os_list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', (), (), ()),
+     (), 'os.list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', (), (), ()),
     ('modify', 'change what the cluster sets for an operating system',
      (
       ('os_name', 'os', 1, 1, 'string', ''),
@@ -37,5 +37,5 @@ COMMANDS = (
       (('--submit',), 'submit', 'flag', 'submit the job and do not wait for it', True, None, (), '', False),
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
-     (), 'os_modify:modify', '', False, 'OP_CLUSTER_SET_PARAMS', False, True, False, '', (), (), ()),
+     (), 'os.modify:modify', '', False, 'OP_CLUSTER_SET_PARAMS', False, True, False, '', (), (), ()),
 )

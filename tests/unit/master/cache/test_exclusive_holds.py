@@ -5,7 +5,7 @@ import pytest
 from tests.fakes.sample_cluster import add_instance, configuration
 
 from ganeti.master.cache.exclusive_holds import ExclusiveHolds, nodes_under
-from ganeti.master.operations.instance.console import InstanceConsole
+from ganeti.master.operations.instance.power.console import InstanceConsole
 from ganeti.model.locks import ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, BGL, CONFIG
 
 JOB, OTHER = [5, "a", 1], [6, "b", 1]

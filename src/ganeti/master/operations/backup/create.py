@@ -25,7 +25,7 @@ from ganeti.master.operations.backup.chains import (
     require_whole,
 )
 from ganeti.master.operations.backup.description import description_of, sealed
-from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter

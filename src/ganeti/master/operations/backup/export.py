@@ -21,12 +21,12 @@ from ganeti.master.operations.backup.description import description_of
 from ganeti.master.operations.backup.dumps import copy_dump, discarding, require_compression
 from ganeti.master.operations.backup.sending import Destination, read_destination, send_disks
 from ganeti.master.operations.changes import SetInstanceState
-from ganeti.master.operations.instance.disks import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
-from ganeti.master.operations.instance.helper_guest import run_helper
-from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
+from ganeti.master.operations.instance.os.helper_guest import run_helper
+from ganeti.master.operations.instance.os.script_output import followed
+from ganeti.master.operations.instance.power.guest_power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
-from ganeti.master.operations.instance.script_output import followed
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan

@@ -22,7 +22,7 @@ Row = dict[str, Any]
         "gnt-backup history",
         "list incremental backups, and when they were proved by booting them (not in Ganeti 3.1)",
         arguments=(Argument("instance_name", "instance-name", minimum=0),),
-        handler="backup_chains:history",
+        handler="backup.chains:history",
         is_job=False,
     ),
     not_played="it changes nothing",

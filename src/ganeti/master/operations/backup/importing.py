@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import host_name_fault, shown
 from ganeti.master.operations.backup.dumps import check_compression, copy_dump, discarding, require_compression
-from ganeti.master.operations.instance.creation_parameters import CreationParameters
-from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.script_output import followed, tell_new_name
+from ganeti.master.operations.instance.creation.creation_parameters import CreationParameters
+from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.os.script_output import followed, tell_new_name
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model.locks import instance_lock, node_lock
 from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportInfo, ExportList, ImportDump

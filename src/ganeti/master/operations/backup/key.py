@@ -31,7 +31,7 @@ class AddBackupKey(Change, frozen=True, kw_only=True):
         "gnt-backup key",
         "make a key for new backups (new), list the ids of those there are, or show them (not in Ganeti 3.1)",
         arguments=(Argument("action", "new|list|show"),),
-        handler="backup_chains:key",
+        handler="backup.chains:key",
     ),
     examples=(Example("backup-key"),),
 )

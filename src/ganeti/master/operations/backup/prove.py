@@ -20,9 +20,9 @@ from ganeti.master.operations.backup.chains import Known, chain_of, choose, find
 from ganeti.master.operations.backup.description import described
 from ganeti.master.operations.backup.restore import Restored, restoration, restored
 from ganeti.master.operations.changes import RemoveInstance
-from ganeti.master.operations.instance import create as creation
-from ganeti.master.operations.instance.disks import plan_of, take
-from ganeti.master.operations.instance.power import stop_on_primary
+from ganeti.master.operations.instance.creation import create as creation
+from ganeti.master.operations.instance.disks.disk_steps import plan_of, take
+from ganeti.master.operations.instance.power.guest_power import stop_on_primary
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, Text
 from ganeti.master.parameter import Parameter

@@ -21,8 +21,8 @@ from ganeti.master.operations.backup.transfers import (
     removing_key,
     transfer_name,
 )
-from ganeti.master.operations.instance.creation_parameters import CreationParameters
-from ganeti.master.operations.instance.disks import open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.creation.creation_parameters import CreationParameters
+from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
 from ganeti.model.node_calls.transfers import TransferConfirm, TransferKeyMake, TransferKeyRemove, TransferReceive
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView

@@ -7,7 +7,7 @@ from typing import Annotated
 from ganeti.base.command import Command
 from ganeti.base.errors import UNKNOWN_ENTITY, PrerequisiteError
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.instance.creation_input import check_name
+from ganeti.master.operations.instance.wanted.creation_input import check_name
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import InstanceUuid
 from ganeti.master.parameter import Parameter

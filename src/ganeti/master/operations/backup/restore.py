@@ -26,12 +26,12 @@ from ganeti.master.operations.backup.chains import (
 )
 from ganeti.master.operations.backup.description import described
 from ganeti.master.operations.backup.importing import Source, filled
-from ganeti.master.operations.instance import create as creation
-from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.master.operations.instance.disks import close_disks, create_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.creation import create as creation
+from ganeti.master.operations.instance.creation.create import CreateInstance
+from ganeti.master.operations.instance.disks.disk_steps import close_disks, create_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.disks.snapshot import SetReverting
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
-from ganeti.master.operations.instance.installation import validate_os
-from ganeti.master.operations.instance.snapshot import SetReverting
+from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NicInput, Text
 from ganeti.master.parameter import Parameter

@@ -35,7 +35,7 @@ _SELECTORS = ("instance", "tag", "group")
         "gnt-backup schedule",
         "have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)",
         arguments=("action", Argument("schedule_name", "name", minimum=0)),
-        handler="backup_chains:schedule",
+        handler="backup.chains:schedule",
         excludes=(
             ("--instance", "--tag", "say one of them"),
             ("--instance", "--group", "say one of them"),

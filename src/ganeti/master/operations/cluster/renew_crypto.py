@@ -60,7 +60,7 @@ def _flag(flag: str, field: str, what: str) -> Option:
             ),
             Option(("-v", "--verbose"), "verbose", "flag", "say more"),
         ),
-        handler="cluster_renewal:renew",
+        handler="cluster.renewal:renew",
         is_job=False,
         needs_root=True,
     ),

@@ -39,7 +39,7 @@ OPTIONAL_CHECKS = ("nplusone_mem", "hvparam_assessment")
             DRY_RUN,
             PRIORITY,
         ),
-        handler="cluster_info:verify",
+        handler="cluster.info:verify",
         is_job=False,
     ),
     examples=(Example("cluster-verify"),),

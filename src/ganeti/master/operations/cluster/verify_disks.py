@@ -22,7 +22,7 @@ COMMENT = "Submitted by OP_CLUSTER_VERIFY_DISKS"
         "gnt-cluster verify-disks",
         "look for lost disks and copies that are behind, and open the latter again",
         options=(PRIORITY,),
-        handler="cluster_disks:verify",
+        handler="cluster.disks:verify",
         is_job=False,
     ),
     examples=(Example("cluster-verify-disks"),),

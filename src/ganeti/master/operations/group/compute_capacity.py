@@ -62,7 +62,7 @@ class Checked:
             ),
             PRIORITY,
         ),
-        handler="group_capacity:show",
+        handler="group.capacity:show",
         is_job=False,
     ),
     examples=(Example("capacity", {"iallocator": "hail"}, before=("create",)),),

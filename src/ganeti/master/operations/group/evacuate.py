@@ -39,7 +39,7 @@ class Checked:
         "move all instances of a node group to other groups",
         aliases=("drain",),
         arguments=("group_name",),
-        handler="group_jobs:evacuate",
+        handler="group.jobs:evacuate",
     ),
     not_played="it only asks where to, which depends on the nodes that answer; the migrations that follow are played",
 )

@@ -10,7 +10,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.instance.described_disks import NOT_ASKED, ask_states, describe
+from ganeti.master.operations.instance.disks.described_disks import NOT_ASKED, ask_states, describe
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
@@ -37,7 +37,7 @@ ASK_TIMEOUT_S = 30.0
             Option(("--roman",), "roman", "flag", "roman numerals"),
             PRIORITY,
         ),
-        handler="instance_info:info",
+        handler="instance.info:info",
         is_job=False,
     ),
     rapi="GET /2/instances/[instance_name]/info",

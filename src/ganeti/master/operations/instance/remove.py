@@ -16,9 +16,9 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import RemoveInstance, SetInstanceState
-from ganeti.master.operations.instance.disks import plan_of, take
+from ganeti.master.operations.instance.disks.disk_steps import plan_of, take
 from ganeti.master.operations.instance.existing import instance_and_nodes
-from ganeti.master.operations.instance.power import stop_on_primary, undo_by_starting
+from ganeti.master.operations.instance.power.guest_power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan

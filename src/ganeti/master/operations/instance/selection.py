@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How a command says which instances it acts on: by names, or by what they have in common.
 
-`ganeti.cli.commands.instance_power` finds them, asks where they are several, and submits one job for each.
+`ganeti.cli.commands.instance.power` finds them, asks where they are several, and submits one job for each.
 """
 
 from typing import Final

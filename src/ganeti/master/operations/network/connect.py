@@ -52,7 +52,7 @@ class Checked:
             Option(("-N", "--nic-parameters"), "nicparams", "keyvalues", "mode, link and vlan of their NICs in it"),
             PRIORITY,
         ),
-        handler="network_links:connect",
+        handler="network.links:connect",
         is_job=False,
     ),
     rapi="PUT /2/networks/[network_name]/connect",

@@ -59,7 +59,7 @@ class Checked:
         "take a network from node groups",
         arguments=("network_name", Argument("groups", "group", 0, None, subject="group")),
         options=(PRIORITY,),
-        handler="network_links:disconnect",
+        handler="network.links:disconnect",
         is_job=False,
     ),
     rapi="PUT /2/networks/[network_name]/disconnect",

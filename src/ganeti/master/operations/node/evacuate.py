@@ -44,7 +44,7 @@ class Checked:
             PRIORITY,
         ),
         excludes=(("-p", "-s", "leave both out for all instances"), ("-n", "-I", "give one of them")),
-        handler="node_jobs:evacuate",
+        handler="node.jobs:evacuate",
         is_job=False,
     ),
     rapi="POST /2/nodes/[node_name]/evacuate",

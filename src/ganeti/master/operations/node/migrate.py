@@ -6,7 +6,7 @@ from typing import Any
 from ganeti.base.command import ASSUME_YES, PRINT_JOBID, PRIORITY, SUBMIT, Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, Operation, SubmitJobs, operation
-from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import (
     MODE_OR_FLAG,
@@ -37,7 +37,7 @@ from ganeti.ports.context import OperationContext
         arguments=("node_name",),
         options=(ASSUME_YES, SUBMIT, PRINT_JOBID, PRIORITY),
         excludes=(NODE_OR_ALLOCATOR, MODE_OR_FLAG),
-        handler="node_jobs:migrate",
+        handler="node.jobs:migrate",
         is_job=False,
     ),
     rapi="POST /2/nodes/[node_name]/migrate",

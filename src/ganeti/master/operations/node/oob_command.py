@@ -75,7 +75,7 @@ _OF_TABLES = (
                 PRINT_JOBID,
                 PRIORITY,
             ),
-            handler="node_power:power",
+            handler="node.power:power",
             is_job=False,
         ),
         Command(
@@ -84,7 +84,7 @@ _OF_TABLES = (
             arguments=("node_names",),
             options=(*_OF_TABLES, PRIORITY),
             parameters=("timeout",),
-            handler="node_power:health",
+            handler="node.power:health",
             is_job=False,
         ),
     ),

@@ -39,7 +39,7 @@ TABLE = (
         arguments=(Argument("nodes", "node-name", minimum=0, maximum=None, subject="node"),),
         options=TABLE,
         parameters=("storage_type",),
-        handler="node_storage:show",
+        handler="node.storage:show",
     ),
     rapi="GET /2/nodes/[nodes]/storage",
     examples=(Example("node-storage", {"output_fields": ["node", "name"], "nodes": ["node2.example.com"]}),),

@@ -28,7 +28,7 @@ FIELDS = ("phys", "vg", "name", "size", "instance", "node")
         "list the logical volumes of nodes",
         arguments=(Argument("nodes", "node-name", minimum=0, maximum=None, subject="node"),),
         options=TABLE,
-        handler="node_storage:volumes",
+        handler="node.storage:volumes",
     ),
     examples=(Example("node-volumes", {"output_fields": ["node", "name"], "nodes": ["node2.example.com"]}),),
 )

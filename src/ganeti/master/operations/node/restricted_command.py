@@ -26,7 +26,7 @@ from ganeti.ports.nodes import ask_many
             Option(("-M", "--show-machine-names"), "show_machine_names", "flag", "begin each line with its node"),
             Option(("-g", "--node-group"), "nodegroup", help="only nodes of this node group", metavar="GROUP"),
         ),
-        handler="node_commands:run",
+        handler="node.commands:run",
     ),
     not_played="what a command of the site does on a node cannot be taken back",
 )

@@ -19,7 +19,7 @@ from ganeti.ports.context import OperationContext
         "gnt-os list",
         "list the operating systems that can be installed, with their variants",
         options=(Option(("--no-headers",), "no_headers", "flag", "no line of titles"), PRIORITY),
-        handler="os_list:list_valid",
+        handler="os.list:list_valid",
         is_job=False,
     ),
     examples=(Example("os-diagnose", {"output_fields": ["name"], "names": []}),),

@@ -22,7 +22,7 @@ from ganeti.ports.context import OperationContext
 
 @operation(
     "OP_TAGS_DEL",
-    cli=commands("remove-tags", "take tags from {}", "tag_lists:remove"),
+    cli=commands("remove-tags", "take tags from {}", "tags.lists:remove"),
     rapi=routes("DELETE"),
     examples=(
         Example(

@@ -24,7 +24,7 @@ Matches = list[tuple[str, str]]
         "look for a pattern in the tags of everything; the exit status is 1 if there are none",
         arguments=("pattern",),
         options=(PRIORITY,),
-        handler="tag_lists:search",
+        handler="tags.lists:search",
         is_job=False,
     ),
     examples=(Example("tags-search", {"pattern": "."}),),

@@ -22,7 +22,7 @@ from ganeti.ports.context import OperationContext
 
 @operation(
     "OP_TAGS_SET",
-    cli=commands("add-tags", "give {} more tags", "tag_lists:add"),
+    cli=commands("add-tags", "give {} more tags", "tags.lists:add"),
     rapi=routes("PUT"),
     examples=(Example("tags-set", {"kind": "node", "name": "node3.example.com", "tags": ["a", "b"]}),),
 )

@@ -77,7 +77,7 @@ _Plain = dict[str, Any]
         arguments=(Argument("instance_name", "instance-name"),),
         options=_OPTIONS,
         parameters=("iallocator",),
-        handler="debug_allocator:ask_allocator",
+        handler="debug.allocator:ask_allocator",
         is_job=False,
     ),
     not_played="it asks where instances would go, and changes nothing",

@@ -23,7 +23,7 @@ MARK = "TESTMSG"
         "gnt-debug test-jobqueue",
         "check that jobs wait, log, end and fail as they should",
         options=(PRIORITY,),
-        handler="debug_queue:test",
+        handler="debug.queue:test",
         is_job=False,
         parameters=(),
     ),

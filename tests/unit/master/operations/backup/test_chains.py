@@ -19,8 +19,8 @@ from ganeti.master.operations.backup.create import CreateBackup
 from ganeti.master.operations.backup.description import description_of, sealed
 from ganeti.master.operations.backup.prove import ProveBackup
 from ganeti.master.operations.backup.restore import RestoreBackup
-from ganeti.master.operations.instance.snapshot import SnapshotInstance
-from ganeti.master.operations.instance.startup import StartInstance
+from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
+from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.model.node_calls.backups import Chunk, ChunkPiece, Kept, KeptFiles, OpenedMoment, StoredDisk
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import BACKUPS_KEY, Backups

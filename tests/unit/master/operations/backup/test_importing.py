@@ -11,7 +11,7 @@ from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.wire.export_file import Export, ExportedDisk, encode
 
 QUIET = (

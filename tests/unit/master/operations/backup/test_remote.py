@@ -13,7 +13,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
-from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.node.certificates import transfer_certificate
 from ganeti.wire import cluster_signatures as signatures
 

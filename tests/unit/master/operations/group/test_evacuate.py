@@ -13,8 +13,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import SubmitJobs
 from ganeti.master.operations.group.evacuate import EvacuateGroup
-from ganeti.master.operations.instance.failover import FailoverInstance
-from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.moving.failover import FailoverInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
 from ganeti.model.objects import NodeGroup
 
 pytestmark = pytest.mark.requirement("S1.16")

@@ -12,9 +12,9 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import SubmitJobs
-from ganeti.master.operations.instance.change_group import ChangeGroupOfInstance
-from ganeti.master.operations.instance.migrate import MigrateInstance
-from ganeti.master.operations.instance.move_target import check_target
+from ganeti.master.operations.instance.moving.change_group import ChangeGroupOfInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.master.operations.instance.moving.move_target import check_target
 from ganeti.model.objects import Network, NodeGroup
 
 MIGRATE = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "web1", "target_node": "node3", "allow_failover": True}

@@ -15,8 +15,8 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import decode
 from ganeti.master.operations.cluster.set_params import ModifyCluster
 from ganeti.master.operations.group.add import MakeGroup
-from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.model.network_pool import pool_of
 from ganeti.model.objects import Instance
 

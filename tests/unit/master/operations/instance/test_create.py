@@ -15,7 +15,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
-from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.model.objects import CLUSTER_KEY, Network, NodeGroup
 from ganeti.model.promises import Promise
 from ganeti.model.traits import TemplateTraits

@@ -11,9 +11,9 @@ from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
-from ganeti.master.operations.instance.activate_disks import ActivateInstanceDisks
-from ganeti.master.operations.instance.deactivate_disks import DeactivateInstanceDisks
-from ganeti.master.operations.instance.grow_disk import GrowDisk
+from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
+from ganeti.master.operations.instance.disks.deactivate_disks import DeactivateInstanceDisks
+from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
 
 RUNS = guest()
 

@@ -13,8 +13,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operations.instance.helper_installation import USUAL, helper_times, install_by_helper
-from ganeti.master.operations.instance.reinstall import ReinstallInstance
+from ganeti.master.operations.instance.os.helper_installation import USUAL, helper_times, install_by_helper
+from ganeti.master.operations.instance.os.reinstall import ReinstallInstance
 from ganeti.model.objects import CLUSTER_KEY, Nic
 
 FOUND = {"name": "noop", "path": "/srv/ganeti/os/noop", "valid": True, "trusted": False}

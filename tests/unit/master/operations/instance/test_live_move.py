@@ -13,8 +13,8 @@ from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
-from ganeti.master.operations.instance.migrate import MigrateInstance
-from ganeti.master.operations.instance.move import MoveInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.master.operations.instance.moving.move import MoveInstance
 from ganeti.ports.context import UndoNodeCall
 
 QUIET = ("node_info", "all_instances_info", "instance_info", "instance_snapshots", "instance_get_migration_status")

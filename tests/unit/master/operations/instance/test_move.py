@@ -14,7 +14,7 @@ from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
-from ganeti.master.operations.instance.move import MoveInstance
+from ganeti.master.operations.instance.moving.move import MoveInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.ports.context import UndoNodeCall
 

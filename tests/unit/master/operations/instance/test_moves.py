@@ -15,12 +15,12 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operation import decode
-from ganeti.master.operations.instance.failover import FailoverInstance
-from ganeti.master.operations.instance.migrate import MigrateInstance
-from ganeti.master.operations.instance.reboot import RebootInstance
+from ganeti.master.operations.instance.moving.failover import FailoverInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.master.operations.instance.power.reboot import RebootInstance
+from ganeti.master.operations.instance.power.shutdown import ShutdownInstance
+from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
-from ganeti.master.operations.instance.shutdown import ShutdownInstance
-from ganeti.master.operations.instance.startup import StartInstance
 from ganeti.ports.context import UndoNodeCall
 
 RUNNING = guest()

@@ -11,8 +11,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import SubmitJobs
-from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.master.operations.instance.multi_alloc import CreateInstances
+from ganeti.master.operations.instance.creation.create import CreateInstance
+from ganeti.master.operations.instance.creation.multi_alloc import CreateInstances
 
 WEB = {
     "instance_name": "web1",

@@ -9,7 +9,7 @@ from tests.fakes.context import FakeContext
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operations.instance.power import stop_on_primary
+from ganeti.master.operations.instance.power.guest_power import stop_on_primary
 
 
 class SlowGuest(FakeContext):

@@ -11,7 +11,7 @@ from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
-from ganeti.master.operations.instance.recreate_disks import RecreateDisks
+from ganeti.master.operations.instance.disks.recreate_disks import RecreateDisks
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, ParameterError, PrerequisiteError
-from ganeti.master.operations.instance.reinstall import ReinstallInstance
+from ganeti.master.operations.instance.os.reinstall import ReinstallInstance
 
 FOUND = {"name": "noop", "path": "/srv/ganeti/os/noop", "valid": True}
 

@@ -12,7 +12,7 @@ from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
-from ganeti.master.operations.instance.rename import GiveInstanceAnotherName
+from ganeti.master.operations.instance.change.rename import GiveInstanceAnotherName
 from ganeti.ports.context import UndoNodeCall
 
 

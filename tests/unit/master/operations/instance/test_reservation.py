@@ -12,7 +12,7 @@ from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import HypervisorError, PrerequisiteError
-from ganeti.master.operations.instance.create import CreateInstance
+from ganeti.master.operations.instance.creation.create import CreateInstance
 
 RESERVED = {
     "instance_name": "web1",

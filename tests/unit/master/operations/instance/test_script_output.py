@@ -11,7 +11,7 @@ from tests.fakes.context import FakeContext
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import ExecutionError
-from ganeti.master.operations.instance import script_output
+from ganeti.master.operations.instance.os import script_output
 
 
 def context(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> FakeContext:

@@ -15,8 +15,8 @@ from tests.fakes.sample_cluster import SHARED_DIR, add_instance, catalogue, conf
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, HypervisorError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
-from ganeti.master.operations.instance.modification import ModifyInstance
-from ganeti.master.operations.instance.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.wanted.modification import ModifyInstance
 from ganeti.model.node_calls.hotplug import HotplugObstacles
 from ganeti.model.objects import Instance, Network
 from ganeti.ports.context import UndoChange, UndoNodeCall

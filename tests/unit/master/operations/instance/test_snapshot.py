@@ -11,9 +11,9 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
-from ganeti.master.operations.instance.activate_disks import ActivateInstanceDisks
-from ganeti.master.operations.instance.snapshot import SnapshotInstance
-from ganeti.master.operations.instance.startup import StartInstance
+from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
+from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
+from ganeti.master.operations.instance.power.startup import StartInstance
 
 
 @pytest.fixture

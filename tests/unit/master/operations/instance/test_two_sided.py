@@ -22,14 +22,14 @@ from ganeti.base.errors import ExecutionError, GanetiError, NodeUnreachableError
 from ganeti.base.paths import Paths
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Operation
-from ganeti.master.operations.instance.create import CreateInstance
-from ganeti.master.operations.instance.disks import plan_of
-from ganeti.master.operations.instance.failover import FailoverInstance
-from ganeti.master.operations.instance.grow_disk import GrowDisk
-from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.creation.create import CreateInstance
+from ganeti.master.operations.instance.disks.disk_steps import plan_of
+from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
+from ganeti.master.operations.instance.disks.replace_disks import ReplaceDisks
+from ganeti.master.operations.instance.moving.failover import FailoverInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
-from ganeti.master.operations.instance.replace_disks import ReplaceDisks
-from ganeti.master.operations.instance.startup import StartInstance
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
 from ganeti.master.queue.unwinding import unwind
@@ -155,7 +155,7 @@ def ctx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     config.put("cluster", CLUSTER_KEY, replace(cluster, enabled_disk_templates=["pair"], ipolicy={}))
     context = Context(config, Catalogue(traits.templates | {"pair": PairedDisks.traits}, traits.hypervisors))
     context.nodes = Nodes(context, tmp_path)
-    monkeypatch.setattr("ganeti.master.operations.instance.disk_places.place_disks", place)
+    monkeypatch.setattr("ganeti.master.operations.instance.wanted.disk_places.place_disks", place)
     yield context
     context.nodes.pairs.close()
 

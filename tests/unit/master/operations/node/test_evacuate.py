@@ -12,7 +12,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import SubmitJobs
-from ganeti.master.operations.instance.migrate import MigrateInstance
+from ganeti.master.operations.instance.moving.migrate import MigrateInstance
 from ganeti.master.operations.node.evacuate import EvacuateNode
 
 

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_SET_PARAMS: change an instance's parameters, NICs, disks, OS, state, memory in use, or primary node.
+
+Everything is one commit. New disks are made before it, with their undo; then disks are removed, and from there on the
+rest is completed, whatever dies.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from ganeti.base.command import Command, Option
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.instance.change import live_changes
+from ganeti.master.operations.instance.change.live_changes import LivePlan
+from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
+from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
+from ganeti.master.operations.instance.os.installation import validate_os
+from ganeti.master.operations.instance.wanted import modification
+from ganeti.master.operations.instance.wanted.communication import changes as communication_changes
+from ganeti.master.operations.instance.wanted.device_changes import (
+    DISK_ACTIONS,
+    NIC_ACTIONS,
+    Asked,
+    DeviceChange,
+    DiskChanges,
+    change_disks,
+    read_changes,
+)
+from ganeti.master.operations.instance.wanted.modification import Facts, ModifyInstance
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import (
+    Allocator,
+    BackendParameters,
+    Communication,
+    ConflictsCheck,
+    ForceVariant,
+    IgnorePolicy,
+    InstanceName,
+    InstanceUuid,
+    Text,
+    Values,
+)
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import (
+    ALL_GROUPS,
+    ALL_NODE_RES,
+    ALL_NODES,
+    LockPlan,
+    group_lock,
+    instance_lock,
+    node_lock,
+    node_res_lock,
+)
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.traits import TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+_EXAMPLE = {"instance_name": "one.example.com"}
+Changes = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Checked:
+    old: Instance
+    new: Instance
+    template: TemplateTraits
+    change: ModifyInstance
+    disks: DiskChanges
+    spec: InstanceSpec
+    """The instance as it will be."""
+    told: modification.Told
+    live: LivePlan
+    exchanges: bool
+    """Disks are converted under the running guest."""
+    warnings: list[str]
+    running_mib: int
+
+
+@operation(
+    "OP_INSTANCE_SET_PARAMS",
+    summary_field="instance_name",
+    hooks="instance-modify",
+    cli=Command(
+        "gnt-instance modify",
+        "change parameters of an instance",
+        arguments=("instance_name",),
+        modifies="instance",
+        excludes=(("--online", "--offline", "keep the second"),),
+    ),
+    rapi="PUT /2/instances/[instance_name]/modify",
+    examples=(
+        Example("modify", _EXAMPLE | {"beparams": {"vcpus": 2}, "nics": [["add", -1, {}]]}, before=("create",)),
+        Example("modify-memory", _EXAMPLE | {"runtime_mem": 64, "force": True}, before=("create",)),
+        Example("modify-offline", _EXAMPLE | {"offline": True}, before=("create-stopped",)),
+        Example("modify-primary", _EXAMPLE | {"pnode": "node3.example.com"}, before=("create-stopped",)),
+        Example("modify-add-disk", _EXAMPLE | {"disks": [["add", -1, {"size": 64}]]}, before=("create-stopped",)),
+        Example(
+            "modify-disks",
+            _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
+            before=("create-stopped",),
+        ),
+        Example("modify-plug-disk", _EXAMPLE | {"disks": [["add", -1, {"size": 64}]]}, before=("create",)),
+        Example(
+            "modify-exchange-disk",
+            _EXAMPLE | {"disks": [["add", 0, {"size": 64}], ["remove", 1, {}]]},
+            before=("create",),
+        ),
+        Example("modify-template", _EXAMPLE | {"disk_template": "file"}, before=("create-stopped",)),
+        Example("convert-running", _EXAMPLE | {"disk_template": "file"}, before=("create", "modify-plug-disk")),
+        Example("modify-diskless", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
+        Example(
+            "modify-address",
+            _EXAMPLE | {"nics": [["modify", 0, {"ip": "192.0.2.9"}], ["add", -1, {"network": "dmz", "ip": "pool"}]]},
+            before=("network-add", "network-connect", "create-in-network"),
+        ),
+    ),
+)
+class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change an instance; what a running guest cannot take over holds from its next start on."""
+
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    force: Annotated[bool, Parameter("go on where that is possible", "-f", "--force")] = False
+    force_variant: ForceVariant = False
+    ignore_ipolicy: IgnorePolicy = False
+    nics: Annotated[
+        list[Asked],
+        Parameter(
+            "changes of its NICs: action (add, modify, remove), index or name, values",
+            "--net",
+            option_help="add, modify or remove a NIC",
+            kind="nic-mods",
+            repeatable=True,
+            metavar="N:ACTION,KEY=VALUE,…",
+        ),
+    ] = []
+    disks: Annotated[
+        list[Asked],
+        Parameter(
+            "changes of its disks: action (add, attach, detach, modify, remove), index or name, values",
+            "--disk",
+            option_help="add, attach, detach, modify or remove a disk",
+            kind="disk-mods",
+            repeatable=True,
+            metavar="N:ACTION,KEY=VALUE,…",
+        ),
+    ] = []
+    beparams: BackendParameters = {}
+    runtime_mem: Annotated[
+        Annotated[int, msgspec.Meta(gt=0)] | None,
+        Parameter("memory the guest uses from now on, in MiB", "-m", "--runtime-memory", kind="size"),
+    ] = None
+    hvparams: Annotated[Values, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")] = {}
+    disk_template: Annotated[
+        Text | None,
+        Parameter(
+            "disk template to convert its disks to; without disks, that of those it is given",
+            "-t",
+            "--disk-template",
+            subject="disk template",
+            metavar="TEMPLATE",
+        ),
+    ] = None
+    ext_params: Annotated[
+        Values,
+        Parameter(
+            "parameters of the external storage provider that disks are converted to, provider=NAME among them",
+            "-e",
+            "--ext-params",
+        ),
+    ] = {}
+    file_driver: Annotated[
+        Literal["loop", "blktap", "blktap2"] | None,
+        Parameter("driver of new disks in files", "--file-driver"),
+    ] = None
+    file_storage_dir: Annotated[
+        Text | None,
+        Parameter(
+            "directory of new disks, below the cluster's", "--file-storage-dir", subject="path", metavar="DIRECTORY"
+        ),
+    ] = None
+    pnode: Annotated[
+        Text | None,
+        Parameter("node that it lives on, without moving data", "--new-primary", subject="node", metavar="NODE"),
+    ] = None
+    pnode_uuid: Annotated[Text | None, Parameter("UUID of that node, in place of its name", subject="node")] = None
+    remote_node: Annotated[
+        Text | None,
+        Parameter("secondary node of the new disk template", "-n", "--node", subject="node", metavar="NODE"),
+    ] = None
+    remote_node_uuid: Annotated[Text | None, Parameter("UUID of the secondary node", subject="node")] = None
+    iallocator: Allocator | None = None
+    os_name: Annotated[
+        Text | None,
+        Parameter("OS that it has, without installing it", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]"),
+    ] = None
+    osparams: Annotated[Values, Parameter("OS parameters", "-O", "--os-parameters", subject="text")] = {}
+    osparams_private: Annotated[
+        Values | None, Parameter("OS parameters that no listing shows", "--os-parameters-private", subject="text")
+    ] = None
+    wait_for_sync: Annotated[
+        bool,
+        Parameter(
+            "wait until mirrors of new disks are in sync",
+            "--no-wait-for-sync",
+            option_help="do not wait for mirrors to be in sync",
+        ),
+    ] = True
+    offline: Annotated[
+        bool | None,
+        Parameter(
+            "whether it is marked offline",
+            options=(
+                Option(("--offline",), "offline", "flag", "mark it offline: it is not started"),
+                Option(("--online",), "offline", "flag", "it can be started again", False),
+            ),
+        ),
+    ] = None
+    conflicts_check: ConflictsCheck = True
+    hotplug: Annotated[
+        bool,
+        Parameter(
+            "change a running guest at once; where that is not possible, at its next start",
+            "--no-hotplug",
+            option_help="change a running guest at its next start only",
+        ),
+    ] = True
+    instance_communication: Communication | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.iallocator is not None:
+            return plan(shared=[ALL_GROUPS, ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+        nodes = dict.fromkeys([*view.instance_nodes(instance), self._primary(view, instance)])
+        if self._secondary is not None:
+            nodes[view.find_node(self._secondary).uuid] = None
+        groups = {view.node(uuid).group for uuid in nodes}
+        return plan(
+            shared=[*(group_lock(uuid) for uuid in groups), *(node_lock(uuid) for uuid in nodes)],
+            exclusive=[instance_lock(instance.name), *(node_res_lock(uuid) for uuid in nodes)],
+        )
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        """Ask for the guest and the free memory, where a change depends on them."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.iallocator is not None:
+            conversion.check_allocator(ctx.catalogue, self.disk_template, self._secondary)
+        primary = self._primary(view, instance)
+        moves = primary != instance.primary_node
+        sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
+        plugs = self.hotplug and (self.nics or self.disks or self.hvparams or self.beparams)
+        if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
+            return Facts()
+        found = await live_changes.look(ctx, view, instance, plugs=bool(plugs))
+        if self.iallocator is not None and self.disk_template is not None:
+            template = self.disk_template
+            secondary = await conversion.chosen_secondary(ctx, view, instance, template, self.iallocator)
+            found = dataclasses.replace(found, secondary=secondary)
+        if not sizes or view.node(primary).offline:
+            return found
+        info = await ask(ctx.nodes, primary, allocation.capacity_query(view, ctx.catalogue, None))
+        return dataclasses.replace(found, free_mib=next(iter(info.hypervisors.values())).memory_free)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        old = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(old, "modified")
+        self._check_anything_given()
+        warnings: list[str] = []
+        primary = self._primary(view, old)
+        if primary != old.primary_node:
+            warnings += modification.check_primary(view, ctx.catalogue, old, primary, facts, force=self.force)
+        disk_changes = read_changes("disk", self.disks, DISK_ACTIONS)
+        template = self._template(view, ctx, old, disk_changes)
+        runs = False
+        if self.disk_template and old.disks:
+            self._check_conversion_alone(old, primary)
+            runs = self.hotplug and running_conversion.is_wanted(view, ctx.catalogue, old, template, facts)
+            if not runs:
+                conversion.check_stopped(view, old, facts)
+            nodes = conversion.nodes_of(view, old, template, facts.secondary or self._secondary)
+            directory, own = self.file_storage_dir, self.ext_params
+            disks = conversion.converted(view, old, template, ctx.entropy, nodes, directory, own, force=self.force)
+        else:
+            live_changes.check_disks_in_use(old, disk_changes, facts)
+            disks = self._disks(view, old, primary, template, disk_changes, ctx)
+        asked = changed_disks.Asked(self.disk_template, self.file_driver, self._secondary, self.ext_params)
+        changed_disks.check_asked(asked, old, template, disks)
+        try:
+            new = modification.with_parameters(
+                view, ctx.catalogue, old, self.beparams, self.hvparams, self.osparams, self.osparams_private or {}
+            )
+        except ParameterError as err:
+            raise wrong_input(err) from err
+        new = replace(
+            new,
+            os=self.os_name or old.os,
+            primary_node=primary,
+            admin_state=self._admin_state(old),
+            disks=[disk.uuid for disk in disks.disks],
+        )
+        nics = modification.plan_nics(
+            view,
+            old,
+            new,
+            read_changes(
+                "NIC", [*self.nics, *communication_changes(view, old, self.instance_communication)], NIC_ACTIONS
+            ),
+            ctx.entropy,
+            conflicts_check=self.conflicts_check,
+        )
+        new = replace(new, nics=nics.nics)
+        modification.check_memory(view, old, new, facts, force=self.force or self.ignore_ipolicy)
+        if self.runtime_mem is not None:
+            can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
+            modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
+        told = self._told_parameters(view, old, new)
+        live = live_changes.plan_live(facts, nics, disks, [name for name, _ in told], warnings)
+        warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
+        return Checked(
+            old=old,
+            new=new,
+            template=template,
+            change=modification.difference(old, new, disks, nics.from_pool),
+            disks=disks,
+            spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
+            told=modification.Told(nics.told, disks.told, told, live.nics, live.disks),
+            live=live,
+            exchanges=runs,
+            warnings=warnings,
+            running_mib=facts.running_mib,
+        )
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
+        nodes = list(dict.fromkeys(nodes))
+        env = {} if self.runtime_mem is None else {"RUNTIME_MEMORY": str(self.runtime_mem)}
+        if self.disk_template:
+            env["NEW_DISK_TEMPLATE"] = self.disk_template
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, env)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
+        await self._check_on_node(checked, ctx)
+        wait = self.wait_for_sync and not checked.old.disks_active
+        spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
+        converts = self.disk_template and checked.old.disks and checked.disks.created
+        if converts and checked.exchanges:
+            await running_conversion.exchange_disks(ctx, checked.old, spec, checked.change)
+        elif converts:
+            await conversion.copy_disks(ctx, checked.old, spec)
+        if self.runtime_mem is not None:
+            await live_changes.balloon(ctx, checked.old, spec, checked.running_mib, self.runtime_mem)
+        await live_changes.change_devices(ctx, checked.old, spec, checked.live)
+        taken = await live_changes.change_parameters(ctx, checked.old, spec, checked.live)
+        if not checked.exchanges:
+            await changed_disks.remove_disks(ctx, checked.old, checked.disks, checked.change)
+        await ctx.config.commit(checked.change, settles=True)
+        changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
+        if checked.old.admin_state == "up" and checked.told.at_next_start(taken):
+            ctx.log.info(
+                f"{checked.old.name} runs as before; the changes take effect when it is started the next time by "
+                "gnt-instance, a restart from within the guest is not enough"
+            )
+        return changes
+
+    def _primary(self, view: ConfigView, instance: Instance) -> str:
+        name = self.pnode_uuid or self.pnode
+        return view.find_node(name).uuid if name else instance.primary_node
+
+    @property
+    def _secondary(self) -> str | None:
+        return self.remote_node_uuid or self.remote_node
+
+    def _check_anything_given(self) -> None:
+        given = (self.nics, self.disks, self.beparams, self.hvparams, self.osparams, self.osparams_private)
+        others = (self.runtime_mem, self.pnode, self.pnode_uuid, self.os_name, self.offline, self.disk_template)
+        if not any(given) and all(each is None for each in (*others, self.instance_communication)):
+            raise PrerequisiteError("No changes submitted: name at least one parameter to change", WRONG_INPUT)
+
+    def _admin_state(self, old: Instance) -> str:
+        if self.offline is None:
+            return old.admin_state
+        if old.admin_state == "up":
+            mark = "offline" if self.offline else "online"
+            raise PrerequisiteError(
+                f"Instance {old.name} should be running, so it cannot be marked {mark}: shut it down first "
+                f"(gnt-instance shutdown {old.name})",
+                WRONG_STATE,
+            )
+        return "offline" if self.offline else "down"
+
+    def _template(
+        self, view: ConfigView, ctx: OperationContext, old: Instance, changes: list[DeviceChange]
+    ) -> TemplateTraits:
+        """That of the disks as they will be."""
+        if self.disk_template is None:
+            template = modification.template_of(view, ctx.catalogue, old, changes)
+        else:
+            template = conversion.wanted_template(view, ctx.catalogue, old, self.disk_template)
+        if self.file_driver and template.directory_based:
+            return dataclasses.replace(template, logical_id_driver=self.file_driver)
+        return template
+
+    def _disks(
+        self,
+        view: ConfigView,
+        old: Instance,
+        primary: str,
+        template: TemplateTraits,
+        changes: list[DeviceChange],
+        ctx: OperationContext,
+    ) -> DiskChanges:
+        modification.check_disk_changes(view, old, changes)
+        if (self.osparams or self.osparams_private) and any(change.action == "remove" for change in changes):
+            raise PrerequisiteError(
+                "OS parameters and the removal of a disk are two changes: do one first", WRONG_INPUT
+            )
+        before = modification.moved_disks(view, old, primary)
+        nodes = list(before[0].nodes) if before else [primary]
+        return change_disks(
+            view,
+            before,
+            changes,
+            template,
+            ctx.entropy,
+            node_uuids=nodes,
+            directory=modification.directory_of(view, template, before, self.file_storage_dir),
+            instance_name=old.name,
+        )
+
+    def _check_conversion_alone(self, old: Instance, primary: str) -> None:
+        if self.disks or primary != old.primary_node or self.osparams or self.osparams_private:
+            raise PrerequisiteError(
+                f"Another disk template for {old.name} is one change; other disks, another node and OS parameters are "
+                "others: do one first",
+                WRONG_INPUT,
+            )
+
+    def _told_parameters(self, view: ConfigView, old: Instance, new: Instance) -> Changes:
+        told: Changes = [] if self.runtime_mem is None else [("runtime_memory", self.runtime_mem)]
+        if new.primary_node != old.primary_node:
+            told.append(("primary_node", view.node(new.primary_node).name))
+        told += [(f"hv/{name}", value) for name, value in self.hvparams.items()]
+        told += [(f"be/{name}", value) for name, value in self.beparams.items()]
+        told += [(f"os/{name}", value) for name, value in self.osparams.items()]
+        told += [(f"os_private/{name}", "<redacted>") for name in self.osparams_private or {}]
+        told += [("os_name", new.os)] if self.os_name else []
+        told += [("disk_template", self.disk_template)] if self.disk_template else []
+        return told + ([("admin_state", new.admin_state)] if self.offline is not None else [])
+
+    async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
+        """What only the node can say: its bridges, its files, its OS definitions, its free space."""
+        spec = checked.spec
+        node = ctx.config.view().node(checked.new.primary_node)
+        if node.offline:
+            ctx.log.warning(f"Node {node.name} is offline: what only it knows is not checked")
+            return
+        if self.nics or checked.new.primary_node != checked.old.primary_node:
+            await require_bridges(ctx, node.uuid, spec)
+        await changed_disks.check_room(ctx, spec, checked.disks, checked.template)
+        if self.hvparams:
+            await live_changes.check_hvparams(ctx, spec)
+        if spec.os and (self.os_name or self.osparams or self.osparams_private):
+            await validate_os(ctx, spec, force_variant=self.force_variant)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_RECREATE_DISKS: make disks that are lost anew, empty, there or on other nodes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from msgspec.structs import replace
+
+from ganeti.base.command import Command, Option
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.names import shown
+from ganeti.master import allocation
+from ganeti.master.allocator_input import allocate_request
+from ganeti.master.disk_numbers import exchange_numbers, on_nodes, resized
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.instance.disks.disk_steps import create_disks
+from ganeti.master.operations.instance.disks.moved_disks import hold_numbers
+from ganeti.master.operations.instance.existing import require_complete, require_stopped
+from ganeti.master.operations.instance.wanted.creation_input import read_disk
+from ganeti.master.operations.instance.wanted.device_changes import position
+from ganeti.master.operations.instance.wanted.modification import check_policy
+from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.parameters import Allocator, InstanceName, InstanceUuid, NodeUuids, Text, Values
+from ganeti.master.parameter import Parameter
+from ganeti.model.configuration import Draft
+from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Disk, Instance
+from ganeti.model.traits import TemplateTraits
+from ganeti.model.view import ConfigView
+from ganeti.ports.config import Change
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
+
+_CHANGEABLE = ("size", "mode", "spindles")
+
+
+class ReplaceDisks(Change, frozen=True, kw_only=True):
+    """Disks of an instance are others from now on, and it lives where they are."""
+
+    instance_uuid: str
+    primary_node: str
+    disks: list[Disk]
+    stand_ins: dict[str, str] = {}
+    """What held the numbers of disks on other nodes, by the UUIDs of the disks."""
+
+    def apply(self, draft: Draft) -> None:
+        instance = draft.instance(self.instance_uuid)
+        for disk in self.disks:
+            exchange_numbers(draft, disk, self.stand_ins.get(disk.uuid))
+        draft.put("instances", replace(instance, primary_node=self.primary_node, disks_active=False))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """*found* are disks that are there, by UUID; *nodes* are those an allocator chose."""
+
+    running: FoundInstance | None
+    found: Sequence[str]
+    nodes: Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    old: Instance
+    new: Instance
+    spec: InstanceSpec
+    """The instance as it will be, with all disks."""
+    after: list[Disk]
+    made: list[Disk]
+    warnings: list[str]
+
+
+@operation(
+    "OP_INSTANCE_RECREATE_DISKS",
+    summary_field="instance_name",
+    hooks="instance-recreate-disks",
+    cli=Command(
+        "gnt-instance recreate-disks",
+        "make lost disks of an instance anew, empty",
+        arguments=("instance_name",),
+        options=(
+            Option(
+                ("--disk",),
+                "disks",
+                "ident-keyvalues",
+                "which disk, by its index, and its new size or mode; all disks without it",
+                repeatable=True,
+                metavar="N[:KEY=VALUE,…]",
+            ),
+        ),
+        handler="instance.disks:recreate",
+    ),
+    rapi="POST /2/instances/[instance_name]/recreate-disks",
+    examples=(
+        Example(
+            "recreate-disks",
+            {"instance_name": "one.example.com", "nodes": ["node3.example.com"], "disks": [[0, {"size": 64}]]},
+            before=("create-on-file-stopped",),
+        ),
+    ),
+)
+class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make disks anew. What they held is lost; a disk that is there is never touched."""
+
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    disks: Annotated[
+        list[int | list[int | Values]],
+        Parameter("indexes of disks, or pairs of an index and new values (size, mode); empty for all"),
+    ] = []
+    nodes: Annotated[
+        list[Text],
+        Parameter(
+            "nodes that it lives on from then on, the primary first",
+            "-n",
+            "--node",
+            subject="node",
+            kind="list",
+            metavar="NODE[,NODE]",
+        ),
+    ] = []
+    node_uuids: NodeUuids = None
+    iallocator: Allocator | None = None
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.iallocator:
+            return plan(shared=[ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+        nodes = dict.fromkeys([*view.instance_nodes(instance), *self._nodes(view)])
+        return plan(
+            shared=[node_lock(uuid) for uuid in nodes],
+            exclusive=[instance_lock(instance.name), *(node_res_lock(uuid) for uuid in nodes)],
+        )
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        """Ask whether the guest runs, and for each disk whether it is there."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        made = _made(view, instance, self.disks, ctx)
+        nodes = await self._placed(ctx, view, instance, made) if self.iallocator else self._nodes(view)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        running = None
+        if not view.node(instance.primary_node).offline:
+            running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
+        found = []
+        for uuid in nodes or view.instance_nodes(instance):
+            if view.node(uuid).offline:
+                continue
+            for disk in spec.disks:
+                if disk.uuid in made and await ask(ctx.nodes, uuid, BlockdevFind(disk=disk)) is not None:
+                    found.append(disk.uuid)
+        return Facts(running, found, nodes)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        require_complete(instance, "given new disks")
+        require_stopped(instance, facts.running, "given new disks")
+        made = _made(view, instance, self.disks, ctx)
+        disks = view.instance_disks(instance)
+        template = ctx.catalogue.template(disks[0].dev_type)
+        for index, disk in enumerate(disks):
+            if disk.uuid in facts.found:
+                raise PrerequisiteError(
+                    f"Disk {index} of {instance.name} is there: only lost disks are made anew; name those with "
+                    "--disk N, or remove what is left of it",
+                    WRONG_STATE,
+                )
+        nodes = list(facts.nodes or view.instance_nodes(instance))
+        if facts.nodes:
+            _check_nodes(instance, nodes, template, all_disks=len(made) == len(disks))
+        for uuid in nodes:
+            node = view.node(uuid)
+            if not node.usable_for_instances:
+                word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
+                raise PrerequisiteError(
+                    f"Node {node.name} is {word}: choose where the disks are made with -n NODE", WRONG_STATE
+                )
+        if self.iallocator and (self.nodes or self.node_uuids):
+            raise PrerequisiteError("Nodes are named, and an allocator: give one of them", WRONG_INPUT)
+        new = replace(instance, primary_node=nodes[0])
+        after = [on_nodes(made.get(disk.uuid, disk), nodes) for disk in disks]
+        warnings = check_policy(view, instance, new, after, template, ignore=True)
+        spec = instance_spec(view, ctx.catalogue, new, disks=after)
+        return Checked(instance, new, spec, after, [disk for disk in after if disk.uuid in made], warnings)
+
+    def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
+        nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
+        nodes = list(dict.fromkeys(nodes))
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, {})
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
+        moved = await hold_numbers(ctx, checked.old.name, checked.after)
+        spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.new, disks=list(moved.disks))
+        made = {disk.uuid for disk in checked.made}
+        await create_disks(ctx, spec, [disk for disk in spec.disks if disk.uuid in made], wait=False)
+        change = ReplaceDisks(
+            instance_uuid=checked.old.uuid,
+            primary_node=checked.new.primary_node,
+            disks=[disk for disk in moved.disks if disk.uuid in made],
+            stand_ins=dict(moved.stand_ins),
+        )
+        await ctx.config.commit(change, settles=True)
+
+    def _nodes(self, view: ConfigView) -> list[str]:
+        return [view.find_node(name).uuid for name in self.node_uuids or self.nodes]
+
+    async def _placed(
+        self, ctx: OperationContext, view: ConfigView, instance: Instance, made: Mapping[str, Disk]
+    ) -> list[str]:
+        """UUIDs of the nodes the allocator chose, in the group where the instance is."""
+        disks = [made.get(disk.uuid, disk) for disk in view.instance_disks(instance)]
+        template = ctx.catalogue.template(disks[0].dev_type)
+        group = view.group(view.node(instance.primary_node).group)
+        request = allocate_request(view, instance, disks, template, [group])
+        allocator = allocation.allocator_named(view, self.iallocator)
+        names = await allocation.place(ctx, allocator, request, promise=False)
+        return [ctx.config.view().find_node(name).uuid for name in names]
+
+
+def _made(
+    view: ConfigView, instance: Instance, asked: Sequence[int | list[int | Values]], ctx: OperationContext
+) -> dict[str, Disk]:
+    """The disks to be made, by UUID, with their new values; raises `PrerequisiteError` for what has not their form."""
+    disks = view.instance_disks(instance)
+    if not disks:
+        raise PrerequisiteError(f"Instance {instance.name} has no disks", WRONG_INPUT)
+    template = ctx.catalogue.template(disks[0].dev_type)
+    found: dict[str, Disk] = {}
+    for entry in asked or range(len(disks)):
+        match entry:
+            case int(where) | [int(where)]:
+                values: Values = {}
+            case [int(where), dict(values)]:
+                pass
+            case _:
+                raise PrerequisiteError(
+                    f"'{shown(str(entry))}' names no disk: give an index, or an index and a dictionary", WRONG_INPUT
+                )
+        disk = disks[position("disk", disks, where)]
+        if disk.uuid in found:
+            raise PrerequisiteError(f"Disk {where} is named twice", WRONG_INPUT)
+        found[disk.uuid] = _with_values(where, disk, values, template, ctx)
+    return found
+
+
+def _with_values(
+    index: int, disk: Disk, values: Mapping[str, Any], template: TemplateTraits, ctx: OperationContext
+) -> Disk:
+    for key in values:
+        if key not in _CHANGEABLE:
+            raise PrerequisiteError(
+                f"Disk {index}: '{key}' cannot be changed: there are {', '.join(_CHANGEABLE)}", WRONG_INPUT
+            )
+    asked = read_disk(index, {"size": disk.size, "mode": disk.mode} | dict(values), template, ctx.entropy)
+    return replace(resized(disk, asked.size), mode=asked.mode)
+
+
+def _check_nodes(instance: Instance, nodes: Sequence[str], template: TemplateTraits, *, all_disks: bool) -> None:
+    if len(nodes) != template.node_count or len(set(nodes)) != len(nodes):
+        raise PrerequisiteError(
+            f"Disks of template {template.name} are on {template.node_count} node(s): {len(nodes)} named", WRONG_INPUT
+        )
+    if not all_disks and nodes[0] != instance.primary_node:
+        raise PrerequisiteError(
+            f"Only some disks of {instance.name} are to be made anew, so it stays on its nodes: leave the nodes out, "
+            "or make all disks anew",
+            WRONG_INPUT,
+        )

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""OP_INSTANCE_FAILOVER: move an instance by stopping it here and starting it there.
+
+At most one copy of a guest may write its disks. If the old primary answers, it stops the guest and gives the image
+lock back. If not, the lock may be taken from it only when an administrator has said that the node is down (marked
+offline), or says here that the risk is understood (--ignore-consistency).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ganeti.base.command import ASSUME_YES, PRIORITY, Argument, Command
+from ganeti.base.errors import WRONG_STATE, PrerequisiteError
+from ganeti.master import allocation
+from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_spec import instance_spec
+from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.instance.disks.disk_steps import plan_of
+from ganeti.master.operations.instance.existing import reachable, require_bridges
+from ganeti.master.operations.instance.moving.cleanup import clean_up
+from ganeti.master.operations.instance.moving.move_target import (
+    check_target,
+    choose_target,
+    move_locks,
+    move_request,
+    require_movable,
+    secondary_variables,
+)
+from ganeti.master.operations.instance.power.guest_power import start_on_primary, stop_on_primary, undo_by_starting
+from ganeti.master.operations.parameters import (
+    NODE_OR_ALLOCATOR,
+    Allocator,
+    IgnoreConsistency,
+    IgnorePolicy,
+    InstanceName,
+    InstanceUuid,
+    ShutdownTimeout,
+    TargetNode,
+    TargetNodeUuid,
+    Why,
+)
+from ganeti.master.parameter import Parameter
+from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext, UndoChange
+from ganeti.ports.nodes import ask
+
+
+@dataclass(frozen=True)
+class Facts:
+    target_uuid: str
+    source_answers: bool
+
+
+@dataclass(frozen=True)
+class Move:
+    instance: Instance
+    spec: InstanceSpec
+    """As on the old primary node."""
+    target_uuid: str
+    target_name: str
+    source_gone: bool
+
+
+_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
+
+
+@operation(
+    "OP_INSTANCE_FAILOVER",
+    summary_field="instance_name",
+    hooks="instance-failover",
+    cli=(
+        Command(
+            "gnt-instance failover",
+            "stop an instance and start it on another node",
+            arguments=("instance_name",),
+            confirm="Failover will happen to instance {instance_name}: it is stopped and started on another node. "
+            "Continue?",
+            confirm_for=(
+                (
+                    "cleanup",
+                    "Instance {instance_name} will be recovered from an interrupted failover. This may change where "
+                    "it runs. Continue?",
+                ),
+            ),
+            excludes=(NODE_OR_ALLOCATOR,),
+        ),
+        Command(
+            "gnt-node failover",
+            "fail over all primary instances of a node",
+            arguments=(Argument("node_name", "node-name"),),
+            options=(ASSUME_YES, PRIORITY),
+            parameters=("ignore_consistency", "iallocator"),
+            handler="node.jobs:failover",
+            is_job=False,
+        ),
+    ),
+    rapi="PUT /2/instances/[instance_name]/failover",
+    examples=(
+        Example("failover", _EXAMPLE, before=("create",)),
+        Example("failover-stopped", _EXAMPLE, before=("create-stopped",)),
+    ),
+)
+class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fail an instance over to another node."""
+
+    instance_name: InstanceName
+    instance_uuid: InstanceUuid = None
+    ignore_consistency: IgnoreConsistency = False
+    shutdown_timeout: ShutdownTimeout = 120
+    target_node: TargetNode = None
+    target_node_uuid: TargetNodeUuid = None
+    iallocator: Allocator | None = None
+    ignore_ipolicy: IgnorePolicy = False
+    cleanup: Annotated[bool, Parameter("put right what an interrupted failover has left", "--cleanup")] = False
+    why: Why = False
+
+    def locks(self, view: ConfigView) -> LockPlan:
+        return move_locks(view, move_request(self))
+
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
+        instance = view.find_instance(move_request(self).instance)
+        require_movable(view, ctx.catalogue, instance, "failed over")
+        source = view.node(instance.primary_node)
+        if self.cleanup:
+            return Facts(source.uuid, True)
+        answers = not source.offline and await reachable(ctx, source.uuid)
+        if not answers and not source.offline and not self.ignore_consistency:
+            raise PrerequisiteError(
+                f"Node {source.name} does not answer, so {instance.name} may still be running there and writing its "
+                "disks. "
+                f"Switch the node off and mark it with gnt-node modify --offline yes {source.name}, "
+                "or add --ignore-consistency if you are sure",
+                WRONG_STATE,
+            )
+        if answers:
+            await _require_equal_copies(ctx, view, instance)
+        target_uuid = await choose_target(ctx, move_request(self))
+        if not answers and not self.ignore_consistency:
+            await _require_newest_copies(ctx, view, instance, target_uuid)
+        return Facts(target_uuid, answers)
+
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
+        instance = view.find_instance(move_request(self).instance)
+        if not self.cleanup:
+            check_target(view, instance, facts.target_uuid, ignore_ipolicy=self.ignore_ipolicy)
+        spec = instance_spec(view, ctx.catalogue, instance)
+        target = view.node(facts.target_uuid)
+        return Move(instance, spec, target.uuid, target.name, not facts.source_answers)
+
+    def hooks(self, view: ConfigView, checked: Move) -> Hooks:
+        env = {
+            "IGNORE_CONSISTENCY": str(self.ignore_consistency),
+            "SHUTDOWN_TIMEOUT": str(self.shutdown_timeout),
+            "FAILOVER_CLEANUP": str(self.cleanup),
+            "OLD_PRIMARY": checked.spec.primary_node,
+            "NEW_PRIMARY": checked.target_name,
+            **secondary_variables(checked.spec, checked.target_name),
+        }
+        before = list(dict.fromkeys([view.cluster.master_node, checked.target_uuid]))
+        after = before if checked.source_gone else [*before, checked.instance.primary_node]
+        return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, before, after, env)
+
+    async def execute(self, checked: Move, ctx: OperationContext) -> None:
+        if self.cleanup:
+            await clean_up(ctx, checked.instance, checked.spec)
+            return
+        if checked.source_gone:
+            ctx.log.warning(
+                f"Node {checked.spec.primary_node} is gone: its lock on {checked.spec.name} is taken from it"
+            )
+        await move_stopped(ctx, checked, shutdown_timeout_s=float(self.shutdown_timeout), steal=checked.source_gone)
+
+
+async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instance: Instance) -> None:
+    """Raise `PrerequisiteError`, while the guest still runs, where a secondary's copy lacks what the primary's has.
+
+    Where the primary's own copy cannot be used, the secondary's is the only good one.
+    """
+    for side in plan_of(ctx, instance_spec(view, ctx.catalogue, instance)).secondaries:
+        for disk in side.spec.disks:
+            status = await ask(ctx.nodes, instance.primary_node, BlockdevFind(disk=disk))
+            if status is not None and status.is_degraded and status.ldisk_status != FAULTY:
+                raise PrerequisiteError(
+                    f"The copy of disk {disk.index} of {instance.name} on {side.node_name} is behind: bring it up to "
+                    f"date with gnt-instance activate-disks --wait-for-sync {instance.name} first",
+                    WRONG_STATE,
+                )
+
+
+async def _require_newest_copies(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
+    """Raise `PrerequisiteError` where the lost primary is known to have gone on without the target's copy."""
+    source, target = view.node(instance.primary_node).name, view.node(target_uuid).name
+    for disk in instance_spec(view, ctx.catalogue, instance).disks:
+        if disk.generation is None:
+            continue
+        status = await ask(ctx.nodes, target_uuid, BlockdevFind(disk=disk))
+        if status is not None and status.generation is not None and status.generation < disk.generation:
+            raise PrerequisiteError(
+                f"The copy of disk {disk.index} of {instance.name} on {target} is older than that on {source}, which "
+                f"went on without it: bring {source} back, or add --ignore-consistency to go back to the older state",
+                WRONG_STATE,
+            )
+
+
+async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
+    """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
+    spec = move.spec
+    should_run = move.instance.admin_state == "up"
+    template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
+    await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
+    if should_run:
+        await require_bridges(ctx, move.target_uuid, spec)
+    if not move.source_gone:
+        if should_run:
+            await undo_by_starting(ctx, spec)
+        ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
+        await stop_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)
+        await ctx.undo.push(
+            UndoChange(
+                f"make {spec.primary_node} the primary node of {spec.name} again",
+                SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=spec.primary_node_uuid),
+            )
+        )
+    arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=move.target_uuid, by_force=steal)
+    await ctx.config.commit(arrive, settles=move.source_gone)
+    view = ctx.config.view()
+    moved = instance_spec(view, ctx.catalogue, view.instance(spec.uuid))
+    if steal:
+        await ctx.nodes.call(
+            move.target_uuid, "instance_disks_steal", instance=moved, reason=f"failover from {spec.primary_node}"
+        )
+    if should_run:
+        ctx.log.info(f"* starting the instance on the target node {move.target_name}")
+        await start_on_primary(ctx, moved, ignore_secondaries=steal)
+    await ctx.config.commit(arrive, settles=True)

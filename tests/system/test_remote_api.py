@@ -330,19 +330,23 @@ def test_a_request_its_job_and_its_node_calls_are_spans_of_one_trace(bed: FakeBe
             *curl, "-d", '{"output_fields": ["name"], "names": []}', "https://127.0.0.1:5080/3/operations/os-diagnose"
         )
 
+        request = "POST /3/operations/[operation]"
+
         def spans() -> list[dict[str, str]]:
             lines = bed.run("sh", "-c", "cat /root/spans 2>/dev/null; true").splitlines()
             return [each for each in map(json.loads, lines) if each["trace"] == TRACED.split("-")[1]]
 
-        bed.wait(lambda: {"ganeti-rapi", "ganeti-job"} <= {each["service"] for each in spans()}, "spans arrive")
+        wanted = {("ganeti-rapi", request), ("ganeti-job", "job OP_OS_DIAGNOSE"), ("ganeti-noded", "os_diagnose")}
+        bed.wait(lambda: wanted <= {(each["service"], each["name"]) for each in spans()}, "spans arrive")
         parents = {each["name"]: each["parent"] for each in spans()}
         ids = {each["name"]: each["id"] for each in spans()}
-        request = "POST /3/operations/[operation]"
         assert parents[request] == TRACED.split("-")[2]
         assert parents["job OP_OS_DIAGNOSE"] == ids[request]
         assert parents["OP_OS_DIAGNOSE"] == parents["queued"] == ids["job OP_OS_DIAGNOSE"]
         calls = [parent for name, parent in parents.items() if name.startswith("node call ")]
         assert calls and set(calls) == {ids["OP_OS_DIAGNOSE"]}
+        called = {each["id"] for each in spans() if each["name"].startswith("node call ")}
+        assert {each["parent"] for each in spans() if each["name"] == "os_diagnose"} <= called
     finally:
         bed.run("rm", "-f", "/etc/ganeti/tracing.json")
         collector.communicate(timeout=10)

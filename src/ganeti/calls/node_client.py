@@ -12,6 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.call_delay import delay_s
 from ganeti.system.http_client import BrokenError, HttpClient
 from ganeti.system.tls import client_contexts
+from ganeti.wire.traceparent import Place
 
 _PATIENCE = float(os.environ.get("GANETI_PATIENCE", "1"))
 """Tests make the waits for silent nodes shorter."""
@@ -49,6 +51,8 @@ PROBE_EVERY_S = 5.0 * _PATIENCE
 PROBES = 3
 ASK_AGAIN_S = 60.0 * _PATIENCE
 """Twice as long each time: a call that only reads is carried out again."""
+PLACE: ContextVar[Place | None] = ContextVar("PLACE", default=None)
+"""The span of the call that is being made, where it is traced: the node's own spans lie below it."""
 _STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
@@ -190,11 +194,18 @@ class NodeClient:
             body.data,
             limit_s=limit_s,
             connect_s=connect_s,
-            headers={SENT_AT: f"{time.time():.0f}"},
+            headers=_headers(),
         )
         if status == _STOPPING:
             raise BrokenError("its node daemon is ending", may_restart=True)
         return _read_answer(node, call, status, answer)
+
+
+def _headers() -> dict[str, str]:
+    headers = {SENT_AT: f"{time.time():.0f}"}
+    if (place := PLACE.get()) is not None:
+        headers["traceparent"] = str(place)
+    return headers
 
 
 async def _end(exchange: "asyncio.Future[Any]") -> None:

@@ -21,6 +21,7 @@ from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates, own_name
 from ganeti.noded.call_record import CallRecord
+from ganeti.noded.call_spans import CallSpans
 from ganeti.noded.calls import NodeCalls, StoppingError
 from ganeti.noded.lost_guests import LostGuests
 from ganeti.noded.replica import Replica
@@ -30,6 +31,7 @@ from ganeti.system.environment import Environment, any_address, read_environment
 from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.tls import ServerFiles, server_context
+from ganeti.system.tracing import Tracing
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2
@@ -80,6 +82,8 @@ class NodeDaemon:
         world = RealNodeWorld(paths, own_name(paths))
         self._replica = Replica(paths, world.node_name, self._calls, world.now_s)
         self._state = NodeState(world, self._calls, self, self._replica, self._replica.newest_ssconf)
+        self._tracing = Tracing(NAME, paths)
+        self._spans = CallSpans(self._tracing, world.node_name)
         self._server = HttpServer(
             self._handle,
             address=options.address,
@@ -105,6 +109,7 @@ class NodeDaemon:
         await self._background.cancel()
         await self._replica.close()
         self._record.close()
+        await self._tracing.close()
         _log.info("node daemon stops; instances go on running")
 
     def stop_after_answer(self) -> None:
@@ -122,6 +127,9 @@ class NodeDaemon:
 
     async def _handle(self, request: HttpRequest) -> HttpReply:
         name = request.path.strip("/")
+        return await self._spans.around(name, request.headers, self._answer(name, request))
+
+    async def _answer(self, name: str, request: HttpRequest) -> HttpReply:
         try:
             return HttpReply(
                 200, await self._calls.serve(self._state, name, request.body, request.headers.get(SENT_AT, ""))

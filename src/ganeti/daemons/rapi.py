@@ -100,7 +100,7 @@ async def serve(daemon: Daemon) -> None:
     await server.close()
     await relay.close()
     luxi.close()
-    tracing.close()
+    await tracing.close()
 
 
 def _address(paths: Paths, options: Options) -> str:

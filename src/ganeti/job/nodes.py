@@ -7,10 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.calls.node_client import NodeClient
+from ganeti.calls.node_client import PLACE, NodeClient
 from ganeti.model.view import ConfigView
 from ganeti.node.actions.registry import REGISTRY
 from ganeti.ports.nodes import NodeAnswer
+from ganeti.wire.traceparent import Place
 
 NOTES_MAX: Final = 1000
 
@@ -23,6 +24,7 @@ class NodeCallNote(NamedTuple):
     begun_ns: int
     ended_ns: int
     fault: str | None
+    place: Place
 
 
 class JobNodes(NodeClient):
@@ -39,23 +41,32 @@ class JobNodes(NodeClient):
     ) -> None:
         super().__init__(paths, view, job, attempt, next_step)
         self._begin = begin
-        self.notes: list[NodeCallNote] | None = None
-        """Of the first calls, where they are to be traced."""
+        self.notes: list[NodeCallNote] = []
+        """Of the first calls, where they are traced."""
+        self._trace: Place | None = None
+
+    def trace(self, job: Place) -> None:
+        """Note the calls from now on, below the job's place in its trace; the nodes are told each one's place."""
+        self._trace = job
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         """See `NodesPort.call`."""
         if _changes(call):
             await self._begin()
-        if self.notes is None or len(self.notes) >= NOTES_MAX:
+        if self._trace is None or len(self.notes) >= NOTES_MAX:
             return await super().call(node_uuid, call, deadline_s=deadline_s, **arguments)
         begun_ns, fault = time.time_ns(), None
+        place = self._trace.below("call", call, node_uuid, begun_ns)
+        token = PLACE.set(place)
         try:
             return await super().call(node_uuid, call, deadline_s=deadline_s, **arguments)
         except GanetiError as err:
             fault = type(err).__name__
             raise
         finally:
-            self.notes.append(NodeCallNote(call, self._view().node(node_uuid).name, begun_ns, time.time_ns(), fault))
+            PLACE.reset(token)
+            name = self._view().node(node_uuid).name
+            self.notes.append(NodeCallNote(call, name, begun_ns, time.time_ns(), fault, place))
 
     async def call_many(
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any

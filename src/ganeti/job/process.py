@@ -70,9 +70,7 @@ def _send_spans(environment: Environment, job: JobFile, notes: "list[NodeCallNot
     from ganeti.job.spans import spans_of
     from ganeti.system.tracing import Tracing
 
-    tracing = Tracing("ganeti-job", environment.paths)
-    tracing.send(spans_of(job, notes))
-    tracing.close()
+    Tracing("ganeti-job", environment.paths).send(spans_of(job, notes))
 
 
 def _shake_hands(lock: LiveLock, pipe: socket.socket) -> dict[str, Any]:

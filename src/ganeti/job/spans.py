@@ -15,8 +15,7 @@ from ganeti.wire.traceparent import Place, made_up, place_in
 
 def spans_of(job: JobFile, calls: Sequence[NodeCallNote]) -> list[Span]:
     """Give the spans of what has ended; none where the submitter's trace is not sampled."""
-    parent = place_in(job.ops[0].input.get("reason") or ())
-    whole = (parent or made_up(job.id, job.received_timestamp)).below("job", job.id)
+    parent, whole = _parent(job), place_of(job)
     if not whole.is_sampled:
         return []
     opcodes = [(whole.below("opcode", index), entry) for index, entry in enumerate(job.ops)]
@@ -25,10 +24,19 @@ def spans_of(job: JobFile, calls: Sequence[NodeCallNote]) -> list[Span]:
         for place, entry in opcodes
         if entry.status in FINAL_STATUSES and entry.start_timestamp
     ]
-    found += [_call(_above(opcodes, note) or whole, note, number) for number, note in enumerate(calls)]
+    found += [_call(_above(opcodes, note) or whole, note) for note in calls]
     if job.end_timestamp is not None and job.received_timestamp is not None:
         found += _job(job, whole, parent)
     return found
+
+
+def place_of(job: JobFile) -> Place:
+    """Give the job's own span: the same for each process that is this job."""
+    return (_parent(job) or made_up(job.id, job.received_timestamp)).below("job", job.id)
+
+
+def _parent(job: JobFile) -> Place | None:
+    return place_in(job.ops[0].input.get("reason") or ())
 
 
 def _job(job: JobFile, whole: Place, parent: Place | None) -> list[Span]:
@@ -48,10 +56,9 @@ def _opcode(whole: Place, place: Place, entry: OpcodeEntry) -> Span:
     return Span(entry.input["OP_ID"], place, whole, begun_ns, ended_ns, attributes, fault)
 
 
-def _call(above: Place, note: NodeCallNote, number: int) -> Span:
-    place = above.below("call", note.call, note.begun_ns, number)
-    name = f"node call {note.call}"
-    return Span(name, place, above, note.begun_ns, note.ended_ns, {"ganeti.node": note.node}, note.fault)
+def _call(above: Place, note: NodeCallNote) -> Span:
+    name, told = f"node call {note.call}", {"ganeti.node": note.node}
+    return Span(name, note.place, above, note.begun_ns, note.ended_ns, told, note.fault, kind="client")
 
 
 def _above(opcodes: Sequence[tuple[Place, OpcodeEntry]], note: NodeCallNote) -> Place | None:

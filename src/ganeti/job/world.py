@@ -251,13 +251,16 @@ class JobWorld:
 
             self._nodes = JobNodes(self.begin, self._paths, self.view, self._job.id, self._job.attempt, self.next_step)
             if self.is_traced:
-                self._nodes.notes = []
+                from ganeti.job.spans import place_of
+
+                if (place := place_of(self._job)).is_sampled:
+                    self._nodes.trace(place)
         nodes: NodesPort = self._nodes
         return nodes
 
     def node_call_notes(self) -> "list[NodeCallNote]":
         """Give what was noted of calls to nodes, where the job is traced."""
-        return (self._nodes.notes or []) if self._nodes is not None else []
+        return self._nodes.notes if self._nodes is not None else []
 
     async def close(self) -> None:
         await self.wconfd.close()

@@ -21,6 +21,7 @@ from typing import IO
 
 from ganeti.base.errors import CommandError
 from ganeti.base.paths import Paths
+from ganeti.noded.call_spans import program_span
 from ganeti.ports.node_world import Completed
 from ganeti.system.boot import boot_identity, process_start
 
@@ -99,22 +100,23 @@ class RealNodeWorld:
                 )
             except OSError as err:
                 raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
-        streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
-        try:
-            if not await _wait(process, timeout_s):
-                raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped")
-            # A background process that kept the pipe open must not hold the call up.
-            await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
-        finally:
-            await _end_group(process)
-            with contextlib.suppress(OSError):
-                (records / str(process.pid)).unlink()
-            texts: dict[IO[bytes] | None, str] = {stream.pipe: stream.close() for stream in streams}
-        completed = Completed(
-            tuple(argv), process.returncode, texts.get(process.stdout, ""), texts.get(process.stderr, "")
-        )
-        if check and completed.status != 0:
-            raise CommandError(_failure(completed, log_path))
+        with program_span(argv[0]):
+            streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
+            try:
+                if not await _wait(process, timeout_s):
+                    raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped")
+                # A background process that kept the pipe open must not hold the call up.
+                await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
+            finally:
+                await _end_group(process)
+                with contextlib.suppress(OSError):
+                    (records / str(process.pid)).unlink()
+                texts: dict[IO[bytes] | None, str] = {stream.pipe: stream.close() for stream in streams}
+            completed = Completed(
+                tuple(argv), process.returncode, texts.get(process.stdout, ""), texts.get(process.stderr, "")
+            )
+            if check and completed.status != 0:
+                raise CommandError(_failure(completed, log_path))
         return completed
 
     async def spawn(self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), log_path: str = "/dev/null") -> int:

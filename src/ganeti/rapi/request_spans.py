@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Requests of the remote API in traces: each continues the trace of its header, and its job that of the request."""
 
-import asyncio
 import secrets
 import time
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ class RequestSpans:
 
     def __init__(self, tracing: Tracing | None) -> None:
         self._tracing = tracing
-        self._sending: set[asyncio.Future[None]] = set()
 
     def begin(self, request: HttpRequest) -> Place | None:
         """Give the request's place in its trace; None where nothing is traced."""
@@ -31,7 +29,7 @@ class RequestSpans:
     def end(
         self, request: HttpRequest, place: Place, route: str, status: int, took_s: float, told: Mapping[str, Any]
     ) -> None:
-        """Send the span, in a thread."""
+        """Have the span sent."""
         if self._tracing is None or not place.is_sampled:
             return
         attributes: dict[str, str | int] = {
@@ -50,11 +48,9 @@ class RequestSpans:
             ended_ns,
             attributes,
             f"answered with {status}" if status >= 500 else None,
-            is_request=True,
+            kind="server",
         )
-        sending = asyncio.get_running_loop().run_in_executor(None, self._tracing.send, [span])
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
+        self._tracing.send_soon([span])
 
 
 def traced(opcodes: list[dict[str, Any]], place: Place | None) -> list[dict[str, Any]]:

@@ -1,69 +1,55 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The official SDK of OpenTelemetry as this product uses it: spans with ids of our own, sent over OTLP and HTTP."""
+"""The official SDK of OpenTelemetry as this product uses it: spans that have ended, sent over OTLP and HTTP.
+
+No provider and no processor of the SDK: those keep threads, and do work in each child process between its fork and its
+program.
+"""
 
 from collections.abc import Sequence
 
-from opentelemetry import trace
-from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from ganeti.base.version import RELEASE
 from ganeti.system.spans import Collector, Span
 from ganeti.wire.traceparent import Place
 
-_SOON_MS = 1000
-
-
-class _GivenIds(IdGenerator):
-    """Gives the ids of the span that is being made."""
-
-    place = Place(1, 1)
-
-    def generate_span_id(self) -> int:
-        return self.place.span_id
-
-    def generate_trace_id(self) -> int:
-        return self.place.trace_id
+_KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}
+_SCOPE = InstrumentationScope("ganeti", RELEASE)
 
 
 class Exporter:
-    """Takes spans that have ended."""
+    """Sends spans of one service to one collector."""
 
     def __init__(self, service: str, wanted: Collector) -> None:
-        self._ids = _GivenIds()
-        resource = Resource.create({"service.name": service, "service.version": RELEASE})
-        self._provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=resource, id_generator=self._ids, shutdown_on_exit=False
-        )
+        self._resource = Resource.create({"service.name": service, "service.version": RELEASE})
         address = wanted.endpoint.rstrip("/") + "/v1/traces"
-        sender = OTLPSpanExporter(endpoint=address, headers=wanted.headers, timeout=int(wanted.timeout_s))
-        self._provider.add_span_processor(BatchSpanProcessor(sender, schedule_delay_millis=_SOON_MS))
-        self._tracer = self._provider.get_tracer("ganeti", RELEASE)
+        self._sender = OTLPSpanExporter(endpoint=address, headers=wanted.headers, timeout=int(wanted.timeout_s))
 
-    def take(self, spans: Sequence[Span]) -> None:
-        for span in spans:
-            self._ids.place = span.place
-            kind = trace.SpanKind.SERVER if span.is_request else trace.SpanKind.INTERNAL
-            made = self._tracer.start_span(
-                span.name, _context(span.parent), kind, dict(span.attributes), start_time=span.begun_ns
-            )
-            if span.fault is not None:
-                made.set_status(trace.Status(trace.StatusCode.ERROR, span.fault))
-            made.end(max(span.begun_ns, span.ended_ns))
+    def send(self, spans: Sequence[Span]) -> None:
+        """Blocks until the collector has them, or until its timeout; the SDK logs what went wrong."""
+        self._sender.export([self._readable(span) for span in spans])
 
-    def close(self, within_s: float) -> None:
-        self._provider.force_flush(int(within_s * 1000))
-        self._provider.shutdown()
+    def close(self) -> None:
+        self._sender.shutdown()  # type: ignore[no-untyped-call]
+
+    def _readable(self, span: Span) -> ReadableSpan:
+        return ReadableSpan(
+            name=span.name,
+            context=_context(span.place, is_remote=False),
+            parent=None if span.parent is None else _context(span.parent, is_remote=True),
+            resource=self._resource,
+            attributes=dict(span.attributes),
+            kind=_KINDS[span.kind],
+            status=Status(StatusCode.UNSET) if span.fault is None else Status(StatusCode.ERROR, span.fault),
+            start_time=span.begun_ns,
+            end_time=max(span.begun_ns, span.ended_ns),
+            instrumentation_scope=_SCOPE,
+        )
 
 
-def _context(parent: Place | None) -> Context:
-    if parent is None:
-        return Context()
-    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
-    above = trace.SpanContext(parent.trace_id, parent.span_id, is_remote=True, trace_flags=flags)
-    return trace.set_span_in_context(trace.NonRecordingSpan(above), Context())
+def _context(place: Place, *, is_remote: bool) -> SpanContext:
+    return SpanContext(place.trace_id, place.span_id, is_remote, TraceFlags(TraceFlags.SAMPLED))

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -29,4 +30,4 @@ class Span:
     attributes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     fault: str | None = None
     """What went wrong."""
-    is_request: bool = False
+    kind: Literal["internal", "server", "client"] = "internal"

@@ -5,10 +5,11 @@ They are made from notes once something has ended, so that nothing waits for the
 where ``/etc/ganeti/tracing.json`` names a collector.
 """
 
+import asyncio
 import logging
-import threading
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ganeti.system.span_export import Exporter
 
 _log = logging.getLogger(__name__)
+WAITING_MAX: Final = 4096
+TOGETHER_MAX: Final = 512
 
 
 def collector(paths: Paths) -> Collector | None:
@@ -34,33 +37,55 @@ def collector(paths: Paths) -> Collector | None:
 
 
 class Tracing:
-    """Sends the spans of one daemon, in a thread; the file is looked at each time."""
+    """Sends the spans of one process; the file is looked at each time."""
 
     def __init__(self, service: str, paths: Paths) -> None:
         self._service = service
         self._paths = paths
         self._exporter: tuple[Collector, Exporter] | None = None
-        self._lock = threading.Lock()
+        self._waiting: deque[Span] = deque(maxlen=WAITING_MAX)
+        self._sending: asyncio.Future[None] | None = None
 
     def is_wanted(self) -> bool:
         return collector(self._paths) is not None
 
+    def send_soon(self, spans: Sequence[Span]) -> None:
+        """Have spans sent by a thread, one request to the collector after the other, so that a slow one gets more spans
+        with each; what it is too slow for is left out, the oldest first."""
+        self._waiting.extend(spans)
+        if self._sending is None and self._waiting:
+            self._sending = asyncio.get_running_loop().run_in_executor(None, self._send_waiting)
+            self._sending.add_done_callback(self._sent)
+
     def send(self, spans: Sequence[Span]) -> None:
-        """Hand spans to whatever sends them; the first time it takes a while to load that. Faults are logged."""
+        """Send spans, and wait until they are there; the first time it takes a while to load what does so. Faults are
+        logged."""
         if (wanted := collector(self._paths)) is None or not spans:
             return
         try:
-            with self._lock:
-                self._ready(wanted).take(spans)
+            self._ready(wanted).send(spans)
         except ImportError as err:
             _log.error("nothing is traced: %s; install the extra 'tracing' of the package", err)
 
-    def close(self) -> None:
-        """Wait until what was taken has been sent, or for the collector's timeout."""
+    async def close(self) -> None:
+        """Wait until what was handed over has been sent, or for the collector's timeout."""
+        if self._sending is not None:
+            wanted = collector(self._paths)
+            await asyncio.wait([self._sending], timeout=0.0 if wanted is None else wanted.timeout_s)
         if self._exporter is not None:
-            wanted, exporter = self._exporter
-            exporter.close(wanted.timeout_s)
-            self._exporter = None
+            self._exporter[1].close()
+
+    def _send_waiting(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), TOGETHER_MAX))]
+            self.send(batch)
+
+    def _sent(self, sending: "asyncio.Future[None]") -> None:
+        self._sending = None
+        if not sending.cancelled() and (error := sending.exception()) is not None:
+            _log.error("spans could not be sent: %s", error)
+        if self._waiting:
+            self.send_soon([])
 
     def _ready(self, wanted: Collector) -> "Exporter":
         if self._exporter is None or self._exporter[0] != wanted:

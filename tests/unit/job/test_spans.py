@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganeti.job.nodes import NodeCallNote
-from ganeti.job.spans import spans_of
+from ganeti.job.spans import place_of, spans_of
 from ganeti.wire.job_file import ERROR, SUCCESS, JobFile, OpcodeEntry
 from ganeti.wire.traceparent import SOURCE, Place, read_place
 
@@ -31,11 +31,13 @@ def job(reason: Any = (), **more: Any) -> JobFile:
 
 
 def test_everything_lies_below_the_request() -> None:
+    traced = job([[SOURCE, ABOVE, 1]])
+    place = place_of(traced)
     notes = [
-        NodeCallNote("x", "n1", 13 * S, 13 * S + 5, None),
-        NodeCallNote("y", "n2", 16 * S, 17 * S, "NodeTimeoutError"),
+        NodeCallNote("x", "n1", 13 * S, 13 * S + 5, None, place.below("x")),
+        NodeCallNote("y", "n2", 16 * S, 17 * S, "NodeTimeoutError", place.below("y")),
     ]
-    spans = {span.name: span for span in spans_of(job([[SOURCE, ABOVE, 1]]), notes)}
+    spans = {span.name: span for span in spans_of(traced, notes)}
     whole = spans["job OP_A"]
     assert whole.parent == read_place(ABOVE) and (whole.begun_ns, whole.ended_ns) == (10 * S, 20 * S + 500_000)
     assert whole.fault and spans["OP_B"].fault and not spans["OP_A"].fault
@@ -75,7 +77,7 @@ def test_what_names_no_span_is_none(text: str) -> None:
 
 
 def test_the_daemons_load_nothing_of_it_unless_it_is_wanted() -> None:
-    daemons = "ganeti.daemons.rapi, ganeti.daemons.spawner, ganeti.job.world, ganeti.job.nodes"
+    daemons = "ganeti.daemons.noded, ganeti.daemons.rapi, ganeti.daemons.spawner, ganeti.job.world, ganeti.job.nodes"
     program = f"import sys, {daemons}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"opentelemetry", "requests", "jwt", "ganeti.job.spans"} & set(loaded)

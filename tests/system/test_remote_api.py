@@ -221,7 +221,7 @@ def test_files_are_applied_once(bed: FakeBed) -> None:
     plans = [
         "+ instance shop1.example.com",
         plan,
-        "remove disk 1 (32 MiB, name scratch), remove interface 1",
+        "disk 0: mode=ro, remove disk 1 (32 MiB, name scratch), remove interface 1",
         "- group",
     ]
     for words, planned in zip(files, plans, strict=True):
@@ -235,6 +235,9 @@ def test_files_are_applied_once(bed: FakeBed) -> None:
             smaller = words.replace("96M", "64M")
             bed.run("sh", "-c", 'printf %s "$0" > /root/shop.yaml', smaller)
             assert "disks do not shrink" in bed.run("gnt-cluster", "apply", "-f", "/root/shop.yaml", expect=1)
+        if words is files[2]:
+            told = bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.modes", "shop1.example.com")
+            assert told.strip() == "ro"
 
 
 HOOKS = f"SCHEMATHESIS_HOOKS={TREE}/tests/system/programs/schemathesis_hooks.py"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Plain = dict[str, Any]
 
-DISK_FIELDS = {"size": "disk.sizes", "name": "disk.names", "uuid": "disk.uuids"}
+DISK_FIELDS = {"size": "disk.sizes", "name": "disk.names", "uuid": "disk.uuids", "mode": "disk.modes"}
 NIC_FIELDS = {
     "ip": "nic.ips",
     "mac": "nic.macs",
@@ -112,8 +112,16 @@ def _keep_disk(where: str, said: Plain, disk: Plain, index: int, found: Devices)
         )
     if size > disk["size"]:
         found.grown.append((index, size))
+    values: Plain = {}
+    told = []
     if said.get("name", disk["name"]) != disk["name"]:
-        found.change(["modify", disk["uuid"], {"name": said["name"] or "none"}], f"name disk {index} {said['name']}")
+        values["name"] = said["name"] or "none"
+        told.append(f"name disk {index} {said['name']}")
+    if (said.get("mode") or disk["mode"]) != disk["mode"]:
+        values["mode"] = said["mode"]
+        told.append(f"disk {index}: mode={said['mode']}")
+    if values:
+        found.change(["modify", disk["uuid"], values], ", ".join(told))
 
 
 def _devices(fields: Mapping[str, str], now: Plain) -> list[Plain]:

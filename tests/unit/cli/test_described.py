@@ -27,6 +27,7 @@ WEB = {
     "disk.sizes": [64],
     "disk.names": [None],
     "disk.uuids": ["d-0"],
+    "disk.modes": ["rw"],
     "custom_beparams": {"vcpus": 1},
     "custom_hvparams": {},
     "custom_osparams": {},
@@ -95,6 +96,7 @@ def test_what_differs_is_changed() -> None:
 
 
 DATA = {**WEB, "disk.sizes": [64, 128, 256], "disk.names": [None, "data", None], "disk.uuids": ["d-0", "d-1", "d-2"]}
+DATA |= {"disk.modes": ["rw", "ro", "rw"]}
 
 
 def modified(said: dict[str, Any], now: dict[str, Any] = DATA) -> tuple[dict[str, Any], list[tuple[int, int]]]:
@@ -121,6 +123,14 @@ def test_a_disk_is_removed_where_the_file_says_so_and_the_others_move_up() -> No
     assert modified({"disks": [{}, gone, {"size": 300}]}, after) == ({}, [])
     with pytest.raises(Failure, match=r"does not name disk 2 \(256 MiB\)"):
         modified({"disks": [{}, {"name": "data"}]})
+
+
+def test_the_access_mode_of_a_disk_is_changed_where_the_file_says_one() -> None:
+    said = {"disks": [{"mode": "ro"}, {"name": "data"}, {"name": "more", "mode": "rw"}]}
+    changes, _ = modified(said)
+    assert changes["disks"] == [["modify", "d-0", {"mode": "ro"}], ["modify", "d-2", {"name": "more"}]]
+    after = {**DATA, "disk.modes": ["ro", "ro", "rw"], "disk.names": [None, "data", "more"]}
+    assert modified(said, after) == ({}, [])
 
 
 def test_interfaces_are_the_whole_list() -> None:

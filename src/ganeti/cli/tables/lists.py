@@ -30,6 +30,7 @@ RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
         'gnt-instance', 'name',
         ('name', 'hypervisor', 'os', 'pnode', 'status', 'oper_ram'),
         {
+            'disk.modes': 'joined',
             'disk.sizes': 'joined',
             'disk.sync_percents': 'joined',
             'nic.bridges': 'joined',

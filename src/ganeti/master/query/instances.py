@@ -224,6 +224,14 @@ def _disk_fields() -> list[Field]:
         ),
         Field("disk.names", "Disk_names", OTHER, "Name of each disk", lambda row: [disk.name for disk in row.disks]),
         Field("disk.uuids", "Disk_UUIDs", OTHER, "UUID of each disk", lambda row: [disk.uuid for disk in row.disks]),
+        Field(
+            "disk.modes",
+            "Disk_modes",
+            OTHER,
+            "Access mode of each disk (rw or ro)",
+            lambda row: [disk.mode for disk in row.disks],
+            shown=JOINED,
+        ),
         Field("disk_template", "Disk_template", TEXT, "How the disks are stored", lambda row: row.disk_template),
         *[field for number in range(MAX_DISKS) for field in _one_disk(number)],
     ]

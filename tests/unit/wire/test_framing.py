@@ -171,7 +171,7 @@ def test_the_blocking_side_gives_up_in_time():
 
 def test_commands_pay_for_nothing_but_json_and_socket():
     program = (
-        "import sys, json, socket, os, typing, contextlib\nbefore = set(sys.modules)\n"
+        "import sys, json, socket, os, gc, typing, contextlib\nbefore = set(sys.modules)\n"
         "import ganeti.wire.framing_sync\nimport json as j\nprint(j.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ is kept but its bytes: neither memory nor the collector of garbage grows with th
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,23 +21,37 @@ _SLICE_S = 0.003
 _ROWS_BETWEEN_LOOKS = 8
 _NORMAL = int(Status.NORMAL)
 
+Row = TypeVar("Row")
+
+
+def _encoded(rows: list[Sequence[Any]]) -> bytes:
+    return msgspec.json.encode(rows)[1:-1]
+
 
 async def written(rows: Iterator[Sequence[Any] | None]) -> Pieces:
     """Give the JSON list of the rows, None being left out."""
+    return await _in_slices(rows, _encoded)
+
+
+async def joined(rows: Iterator[bytes | None]) -> Pieces:
+    """The same of rows that are JSON already."""
+    return await _in_slices(rows, b",".join)
+
+
+async def _in_slices(rows: Iterator[Row | None], encoded: Callable[[list[Row]], bytes]) -> Pieces:
     pieces = [b"["]
     done = False
     while not done:
         part, done = _next_slice(rows)
         if part:
-            encoded = msgspec.json.encode(part)
-            pieces.append((b"," if len(pieces) > 1 else b"") + encoded[1:-1])
+            pieces.append((b"," if len(pieces) > 1 else b"") + encoded(part))
         await asyncio.sleep(0)
     return Pieces([*pieces, b"]"])
 
 
-def _next_slice(rows: Iterator[Sequence[Any] | None]) -> tuple[list[Sequence[Any]], bool]:
+def _next_slice(rows: Iterator[Row | None]) -> tuple[list[Row], bool]:
     """Give the rows of one slice of time, and whether there are no more."""
-    part: list[Sequence[Any]] = []
+    part: list[Row] = []
     ends_s = time.monotonic() + _SLICE_S
     for number, row in enumerate(rows, 1):
         if row is not None:
@@ -56,7 +70,12 @@ def of_objects(rows: list[Any], fields: Sequence[Field], predicate: Predicate) -
         if not passes(predicate, row):
             yield None
             continue
-        yield [
-            (int(value.status), None) if isinstance(value, Missing) else (_NORMAL, value)
-            for value in [get(row) for get in getters]
-        ]
+        yield values(row, getters)
+
+
+def values(row: Any, getters: Sequence[Callable[[Any], Any]]) -> list[tuple[int, Any]]:
+    """[status, value] of each field."""
+    return [
+        (int(value.status), None) if isinstance(value, Missing) else (_NORMAL, value)
+        for value in [get(row) for get in getters]
+    ]

@@ -2,7 +2,7 @@
 """Where the rows of queries come from: our copy of the configuration, the queue, WConfD's locks, the nodes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,8 +11,9 @@ from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.copies import ask_copies
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.job_listing import JobLists, Wanted
+from ganeti.luxid.queries.kept_rows import KeptRows
 from ganeti.luxid.queries.report_listener import ReportListener
-from ganeti.luxid.queries.slices import of_objects, written
+from ganeti.luxid.queries.slices import joined, of_objects, written
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query import collecting, resources
@@ -44,6 +45,7 @@ class QuerySources:
         nodes: NodesPort,
     ) -> None:
         self._follower = follower
+        follower.observers.append(self._coming)
         self._queue = queue
         self._wconfd = wconfd
         self._catalogue = catalogue
@@ -53,6 +55,18 @@ class QuerySources:
         self.asker.observers.append(self.cache.note_answering)
         self._resources = resources.build(catalogue)
         self._job_lists = JobLists(queue)
+        self._kept = {
+            each.name: KeptRows(each.made_of, catalogue, lambda: self.view)
+            for each in self.resources
+            if each.made_of is not None
+        }
+
+    def _coming(self, event: dict[str, Any]) -> Callable[[], None]:
+        """A whole new configuration: what is kept would keep the old one in memory."""
+        if event["event"] == "snapshot":
+            for kept in self._kept.values():
+                kept.forget()
+        return lambda: None
 
     @property
     def view(self) -> Configuration:
@@ -122,10 +136,13 @@ class QuerySources:
         predicate, used = compile_filter(qfilter, resource.fields)
         if any(field.live for field in (*fields, *(resource.fields[name] for name in used))):
             return None
-        rows = resource.rows(QueryWorld(self.view, self._catalogue))
-        if len(rows) < _LONG:
-            return None
         with suppress(GanetiError):
+            if (kept := self._kept.get(resource.name)) is not None:
+                pieces = kept.pieces(fields, None if qfilter is None else predicate)
+                return (fields, await joined(pieces)) if len(kept) >= _LONG else None
+            rows = resource.rows(QueryWorld(self.view, self._catalogue))
+            if len(rows) < _LONG:
+                return None
             return fields, await written(of_objects(rows, fields, predicate))
         return None
 

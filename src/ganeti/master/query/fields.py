@@ -116,6 +116,19 @@ class Locks(Protocol):
 
 
 @dataclass(frozen=True)
+class MadeOf:
+    """Of which stored objects the values of a row come, but live ones: while these are the same, the row is."""
+
+    kind: str
+    """The container of the objects that have a row each."""
+    row: Callable[[Any, QueryWorld], Any]
+    own: Callable[[Any, ConfigView], tuple[Any, ...]]
+    """What no other row is made of, the object itself included."""
+    shared: Callable[[ConfigView], tuple[Any, ...]]
+    """What any row may be made of."""
+
+
+@dataclass(frozen=True)
 class Resource:
     """A kind of thing that can be queried: what every surface knows of it (D1).
 
@@ -132,6 +145,8 @@ class Resource:
     """More fields, from what the installed drivers declare."""
     rows: Callable[[QueryWorld], list[Any]] | None = None
     """All rows in their order, where the configuration has them."""
+    made_of: MadeOf | None = None
+    """For lists so long that their rows are kept."""
     rows_of_locks: Callable[[Locks], Awaitable[list[Any]]] | None = None
     """All rows, where WConfD has them."""
     rows_of_nodes: Callable[[ConfigView, Any, Sequence[Any]], Awaitable[list[Any]]] | None = None

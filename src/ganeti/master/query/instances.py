@@ -18,6 +18,7 @@ from ganeti.master.query.fields import (
     UNAVAILABLE,
     UNIT,
     Field,
+    MadeOf,
     Resource,
     or_unavailable,
     stored_fields,
@@ -26,7 +27,8 @@ from ganeti.master.query.fields import (
 )
 from ganeti.master.query.instance_rows import InstanceRow, nic_value
 from ganeti.master.query.parameter_fields import backend_parameters, hypervisor_parameters
-from ganeti.model.objects import Node, NodeGroup
+from ganeti.model.objects import BACKUPS_KEY, Node, NodeGroup
+from ganeti.model.view import ConfigView
 
 MAX_DISKS = 16
 MAX_NICS = 8
@@ -398,6 +400,10 @@ def _fields() -> dict[str, Field]:
     return fields
 
 
+def _shared(view: ConfigView) -> tuple[Any, ...]:
+    return (view.cluster, view.get("backups", BACKUPS_KEY), *view.nodes(), *view.groups(), *view.networks())
+
+
 INSTANCES = Resource(
     "instance",
     "name",
@@ -405,6 +411,9 @@ INSTANCES = Resource(
     "Instance",
     of_drivers=hypervisor_parameters,
     rows=stored_rows(lambda view: view.instances(), InstanceRow),
+    made_of=MadeOf(
+        "instances", InstanceRow, lambda instance, view: (instance, *view.instance_disks(instance)), _shared
+    ),
     plain_call="QueryInstances",
     columns="name hypervisor os pnode status oper_ram",
     program="gnt-instance",

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
+import weakref
 from typing import Any
 
 from tests.fakes.sample_cluster import catalogue, configuration
@@ -27,6 +29,7 @@ MANY = 1200
 class Following:
     def __init__(self) -> None:
         self.configuration = configuration()
+        self.observers: list[Any] = []
         for number in range(MANY):
             uuid = f"uuid-{number}"
             instance = Instance(
@@ -83,6 +86,19 @@ def test_a_list_of_very_many_is_the_same_as_one_made_at_once() -> None:
     assert asyncio.run(asked(["==", "name", "web7"])) is None, "names are an error where there is no such instance"
     assert INSTANCES.fields["oper_state"].live
     assert asyncio.run(asked(["?", "oper_state"])) is None, "nodes are asked"
+
+
+def test_nothing_of_a_configuration_is_kept_that_another_takes_the_place_of() -> None:
+    follower: Any = Following()
+    sources = QuerySources(follower, None, None, catalogue(), None)  # type: ignore[arg-type]
+    resource = sources.resource("instance")
+    assert asyncio.run(sources.long_list(resource, ["name"], None)) is not None
+    old = weakref.ref(follower.configuration)
+    for tell in [observer({"event": "snapshot"}) for observer in follower.observers]:
+        follower.configuration = configuration()
+        tell()
+    gc.collect()
+    assert old() is None
 
 
 def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> None:

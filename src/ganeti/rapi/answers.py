@@ -14,6 +14,7 @@ from ganeti.base.errors import (
     GanetiError,
     JobQueueError,
     JobQueueFull,
+    OpCodeUnknown,
     ParameterError,
     PrerequisiteError,
     TransportError,
@@ -67,6 +68,8 @@ def refused(error: RequestRefused) -> HttpReply:
 
 def as_refusal(error: GanetiError) -> RequestRefused:
     """Say with a status of 3.1 what LuxiD answered, or that it did not."""
+    if isinstance(error, OpCodeUnknown):
+        return _older(error)
     if isinstance(error, TransportError):
         status = 502
     elif isinstance(error, JobQueueFull):
@@ -74,6 +77,13 @@ def as_refusal(error: GanetiError) -> RequestRefused:
     else:
         status = 404 if isinstance(error, PrerequisiteError) and error.code == UNKNOWN_ENTITY else 500
     return RequestRefused(status, str(error))
+
+
+def _older(error: OpCodeUnknown) -> RequestRefused:
+    """RapiD made the opcode by its own declarations, so LuxiD is the one that lacks it."""
+    return RequestRefused(
+        501, f"{error}: the master's ganeti-luxid is of an older version; restart it there once the update is complete"
+    )
 
 
 def problem(error: RequestRefused) -> HttpReply:
@@ -90,6 +100,8 @@ def problem(error: RequestRefused) -> HttpReply:
 
 def as_problem_status(error: GanetiError) -> RequestRefused:
     """Say with a status of `/3` what LuxiD answered, or that it did not."""
+    if isinstance(error, OpCodeUnknown):
+        return _older(error)
     if isinstance(error, TransportError):
         return RequestRefused(502, str(error), {"Retry-After": "1"})
     if isinstance(error, JobQueueError):

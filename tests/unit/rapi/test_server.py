@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, PrerequisiteError, TransportError
+from ganeti.base.errors import UNKNOWN_ENTITY, JobQueueFull, OpCodeUnknown, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FAILURES_MAX, FAILURES_S
 from ganeti.base.paths import Paths
 from ganeti.master.operation import REGISTRY
@@ -131,6 +131,7 @@ def test_errors_have_the_form_of_3_1(api):
         (JobQueueFull("full"), 503),
         (PrerequisiteError("which?", UNKNOWN_ENTITY), 404),
         (PrerequisiteError("Sync queries are not allowed"), 500),
+        (OpCodeUnknown("Opcode OP_NEWS is not known here"), 501),
         (ZeroDivisionError("ours"), 500),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, OpCodeUnknown, PrerequisiteError, TransportError
 from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.server import Api
@@ -301,6 +301,12 @@ def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(wo
     world.luxi.fails = None
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
     assert len(world.luxi.jobs) == 2
+
+
+def test_an_older_luxid_is_told_from_a_fault(world: World) -> None:
+    world.luxi.fails = OpCodeUnknown("Opcode OP_GROUP_ADD is not known here")
+    status, body = world.send("POST", "/3/operations/group-add", GROUP)[:2]
+    assert status == 501 and "older version" in body["detail"] and "OP_GROUP_ADD" in body["detail"]
 
 
 def test_keys_of_jobs_that_another_master_took_are_looked_for(world: World) -> None:

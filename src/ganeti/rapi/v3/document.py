@@ -46,10 +46,10 @@ def _operation_paths(operations: list[type[Operation[Any]]], schemas: dict[str, 
         submitted = {"202": _answer("the job", {"$ref": "#/components/schemas/Submitted"})}
         paths[f"/3/operations/{word}"] = {
             "post": _method(
-                f"submit_{word}", summary, {**submitted, **_errors(409, 422)}, [key, plan], body, "operations"
+                f"submit_{word}", summary, {**submitted, **_errors(409, 422, 501)}, [key, plan], body, "operations"
             )
         }
-        planned = {"200": _answer("the plan", {"$ref": "#/components/schemas/Plan"}), **_errors(409, 504)}
+        planned = {"200": _answer("the plan", {"$ref": "#/components/schemas/Plan"}), **_errors(409, 501, 504)}
         paths[f"/3/plan/{word}"] = {
             "post": _method(f"plan_{word}", f"What this would do: {summary}", planned, [], body, "plans")
         }

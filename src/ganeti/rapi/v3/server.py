@@ -219,5 +219,5 @@ def _failed(results: list[Any] | None) -> RequestRefused:
     error = next((each for each in results or [] if isinstance(each, list) and len(each) == 2), ["", ["it failed"]])
     details = error[1] if isinstance(error[1], list | tuple) else [error[1]]
     code = details[1] if len(details) > 1 else ""
-    status = {"unknown_entity": 404, "wrong_input": 400}.get(str(code), 409)
+    status = 501 if error[0] == "OpCodeUnknown" else {"unknown_entity": 404, "wrong_input": 400}.get(str(code), 409)
     return RequestRefused(status, str(details[0]))

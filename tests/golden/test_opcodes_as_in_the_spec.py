@@ -19,6 +19,8 @@ IN_ADDITION = {"why", "capacity_params", "node_groups", "diagnose_data_collector
 IN_ADDITION_OF = {
     "OP_INSTANCE_MIGRATE": {"move_disks"},
     "OP_INSTANCE_MOVE": {"live"},
+    "OP_INSTANCE_CHANGE_GROUP": {"nodes"},
+    "OP_INSTANCE_REPLACE_DISKS": {"between_groups"},
     "OP_NODE_SET_PARAMS": {"group"},
     "OP_COMPUTE_CAPACITY": {"if_added", "if_lost"},
     "OP_CLUSTER_RENEW_CRYPTO": {"cluster_certificate", "only_nodes"},

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -169,6 +170,34 @@ def test_an_instance_changes_its_group_only_when_told(bed: FakeBed) -> None:
     bed.run("gnt-group", "modify", "--alloc-policy", "preferred", "green")
     assert "All instances evacuated successfully." in bed.run("gnt-group", "evacuate", "--to", "green", "default")
     assert listed(bed, "pnode.group", "policy3", what="gnt-instance") == ["green"]
+    bed.check()
+
+
+@pytest.mark.requirement("S1.29", "S1.30", "S1.31")
+def test_a_mirrored_instance_changes_its_group_and_an_interrupted_move_is_taken_back_or_completed(bed: FakeBed) -> None:
+    bed.run(*ADD, *DISK, "-t", "mirror", "-n", "node1:node2", "twin")
+
+    def place() -> set[str]:
+        [line] = listed(bed, "pnode,snodes", "twin", what="gnt-instance")
+        return set(line.split(":"))
+
+    assert "is in node group default: name another one" in bed.run(
+        "gnt-instance", "change-group", "--to", "default", "twin", expect=1
+    )
+    bed.run("gnt-instance", "change-group", "-I", "hail", "--to", "green", "twin")
+    assert place() == {"node3", "node4"}
+    bed.run("gnt-instance", "startup", "twin")
+    bed.run("gnt-instance", "change-group", "-n", "node2,node1", "twin")
+    assert listed(bed, "pnode,snodes,status", "twin", what="gnt-instance") == ["node2:node1:running"]
+    step = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "twin", "mode": "replace_new_secondary"}
+    halfway = json.dumps([step | {"remote_node": "node3", "between_groups": True}])
+    for target, nodes in (("default", {"node1", "node2"}), ("green", {"node3", "node4"})):
+        bed.run("sh", "-c", f"echo '{halfway}' | gnt-debug submit-job -")
+        bed.wait(lambda: place() == {"node2", "node3"}, "the first step is done")
+        assert "--to green or --to default" in bed.run("gnt-instance", "change-group", "twin", expect=1)
+        bed.run("gnt-instance", "change-group", "-I", "hail", "--to", target, "twin")
+        assert place() == nodes
+    bed.run("gnt-instance", "remove", "-f", "twin")
     bed.check()
 
 

@@ -1285,6 +1285,7 @@ class Operations(Generic[Result]):
         early_release: bool | None = NOT_GIVEN,
         iallocator: str | None = NOT_GIVEN,
         target_groups: list[str] | None = NOT_GIVEN,
+        nodes: list[str] | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -1301,6 +1302,7 @@ class Operations(Generic[Result]):
             "early_release": early_release,
             "iallocator": iallocator,
             "target_groups": target_groups,
+            "nodes": nodes,
         }
         return self._call("instance-change-group", given, idempotency_key, plan)
 
@@ -1890,6 +1892,7 @@ class Operations(Generic[Result]):
         remote_node: str | None = NOT_GIVEN,
         remote_node_uuid: str | None = NOT_GIVEN,
         iallocator: str | None = NOT_GIVEN,
+        between_groups: bool | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -1910,6 +1913,7 @@ class Operations(Generic[Result]):
             "remote_node": remote_node,
             "remote_node_uuid": remote_node_uuid,
             "iallocator": iallocator,
+            "between_groups": between_groups,
         }
         return self._call("instance-replace-disks", given, idempotency_key, plan)
 

@@ -104,6 +104,13 @@ async def place_many(
     return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
+def require_allocator(view: ConfigView, given: str | None) -> str:
+    """*given*, or the cluster's default one; raises `PrerequisiteError` where there is none."""
+    if name := allocator_named(view, given):
+        return name
+    raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
+
+
 async def moving_jobs(
     ctx: OperationContext, given: str | None, request: NodeEvacuate | ChangeGroup
 ) -> list[list[Plain]]:
@@ -111,9 +118,7 @@ async def moving_jobs(
 
     *given* names the allocator, or means the cluster's default one. Nothing is promised.
     """
-    allocator = allocator_named(ctx.config.view(), given)
-    if not allocator:
-        raise PrerequisiteError("The cluster has no default allocator: add -I ALLOCATOR", WRONG_INPUT)
+    allocator = require_allocator(ctx.config.view(), given)
     answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
     refused = f"Can't compute where to move {', '.join(request.instances)} using iallocator '{allocator}': "
     if not answer.success:
@@ -163,8 +168,10 @@ def _refusal(allocator: str, request: Allocate | Relocate, answer: Placement, mo
 
 
 def _check_group(view: ConfigView, refused: str, request: Relocate, names: Iterable[str]) -> None:
-    """A relocation stays in the group of the nodes that are left (protocols, section 7; X10)."""
-    groups = {view.find_node(name).group for name in request.relocate_from}
+    """A relocation stays in the group of the node that is kept, or else of that which is left (protocols, 7; X10)."""
+    kept = view.instance_nodes(view.find_instance(request.name))
+    kept = [uuid for uuid in kept if view.node(uuid).name not in request.relocate_from]
+    groups = {view.node(uuid).group for uuid in kept or [view.find_node(name).uuid for name in request.relocate_from]}
     for name in names:
         group = view.find_node(name).group
         if group not in groups:

@@ -255,7 +255,7 @@ class Disk:
         """The second copy is on another node from now on: the first one goes on alone until that is complete."""
         await self._copying.end()
         await self.link.cut()
-        self._record.rewrite(wanted)
+        self._record.rewrite(replace(wanted, export=self.opened.export))
         await self._next_generation()
         self._copying.start()
 

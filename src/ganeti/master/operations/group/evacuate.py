@@ -8,6 +8,7 @@ from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.operation import Hooks, Operation, SubmitJobs, decode, operation
+from ganeti.master.operations.instance.moving.group_move import as_step, check_steps, groups_of, is_split, joined
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, GroupName, Text
 from ganeti.master.parameter import Parameter
@@ -86,10 +87,16 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         instances = _instances(view, group)
         if not instances:
             return []
-        request = ChangeGroup(
-            instances=[instance.name for instance in instances], target_groups=[target.uuid for target in targets]
-        )
-        return await allocation.moving_jobs(ctx, self.iallocator, request)
+        halfway = {each.name: into for each in instances if (into := _halfway(view, each, targets))}
+        whole = [instance.name for instance in instances if instance.name not in halfway]
+        jobs = [
+            joined(view, view.find_instance(name), into, allocation.require_allocator(view, self.iallocator))
+            for name, into in halfway.items()
+        ]
+        if not whole:
+            return jobs
+        request = ChangeGroup(instances=whole, target_groups=[target.uuid for target in targets])
+        return [*jobs, *await allocation.moving_jobs(ctx, self.iallocator, request)]
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:
         group = view.find_group(self.group_name)
@@ -100,6 +107,7 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             ]
             for number, job in enumerate(facts)
         ]
+        check_steps(view, facts)
         return Checked(group, self._targets(view, group), jobs)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
@@ -130,8 +138,7 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     def _completed(self, opcode: dict[str, Any], group: NodeGroup, *, follows: bool) -> dict[str, Any]:
         if self.force_failover and opcode.get("OP_ID") == _MIGRATE:
             opcode = {"OP_ID": _FAILOVER, **{key: opcode[key] for key in _KEPT if key in opcode}}
-        if "early_release" in opcode:
-            opcode = opcode | {"early_release": self.early_release}
+        opcode = as_step(opcode, early_release=self.early_release)
         if self.sequential and follows:
             opcode = opcode | {"depends": [[-1, _ENDED]]}
         return opcode | {"comment": f"Evacuating node group {group.name}", "priority": self.priority}
@@ -146,3 +153,11 @@ def _instances(view: ConfigView, group: NodeGroup) -> list[Instance]:
     members = {node.uuid for node in _members(view, group)}
     found = [each for each in view.instances() if members & set(view.instance_nodes(each)) and not each.forthcoming]
     return sorted(found, key=lambda instance: instance.name)
+
+
+def _halfway(view: ConfigView, instance: Instance, targets: list[NodeGroup]) -> str | None:
+    """The target group that an interrupted move has brought one node of *instance* to."""
+    if not is_split(view, instance):
+        return None
+    reached = {target.uuid for target in targets}.intersection(groups_of(view, instance))
+    return next(iter(reached), None)

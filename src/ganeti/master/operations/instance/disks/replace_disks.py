@@ -120,6 +120,12 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     ] = None
     remote_node_uuid: Annotated[Text | None, Parameter("its UUID, in place of its name", subject="node")] = None
     iallocator: Allocator | None = None
+    between_groups: Annotated[
+        bool,
+        Parameter(
+            "a step of a move to another node group, as change-group makes them: the new secondary node may be there"
+        ),
+    ] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
@@ -337,8 +343,12 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if not node.usable_for_instances:
             word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
             raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
-        if node.group != primary.group:
-            raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
+        if node.group != primary.group and not self.between_groups:
+            raise PrerequisiteError(
+                "Primary and secondary node must be in the same node group: gnt-instance change-group moves "
+                f"{instance.name} to another one",
+                WRONG_INPUT,
+            )
 
 
 def _plan(view: ConfigView, spec: InstanceSpec, secondary: str) -> DiskPlan:

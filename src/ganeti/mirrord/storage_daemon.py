@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError
-from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError, QmpTimeoutError
+from ganeti.node.hypervisors.kvm.qmp import COMMAND_S, Qmp, QmpError, QmpGoneError, QmpTimeoutError
 from ganeti.node.storage.mirror.places import Places
 from ganeti.system.boot import process_start
 from ganeti.system.files import write_atomically
@@ -25,6 +25,8 @@ _DISK, _PEER, _JOB, _EXPORT = "disk", "peer", "copies", "disk"
 _FILE, _BOTH = "file", "both"
 """Below the disk its image; above it, while a mirror job runs, what sends each write to both copies."""
 _START_S = 10.0
+_FIRST_ANSWER_S = 5.0
+"""Then a storage daemon that was just started is replaced by another: QEMU's monitor can miss its first client."""
 _STOP_S = 10.0
 _JOB_END_S = 5.0
 _POLL_S = 0.02
@@ -77,10 +79,9 @@ class StorageDaemon:
 
     async def start(self, export: str) -> None:
         """Serve the image under the name *export*; one that runs is taken as it is. Raises `BlockDeviceError`."""
-        if self.process_id() is None:
-            self._drop()  # of the one before, which may have been killed
-            await self._spawn()
         try:
+            if self.process_id() is None:
+                await self._spawn_answering()
             qmp = await self._connection()
             if await qmp.execute("query-block-exports"):
                 return
@@ -254,6 +255,15 @@ class StorageDaemon:
         if self._client is not None:
             os.chown(self._places.file(self._uuid, "nbd"), *self._client)
 
+    async def _spawn_answering(self) -> None:
+        self._drop()  # of the one before, which may have been killed
+        await self._spawn()
+        try:
+            await self._connection(_FIRST_ANSWER_S)
+        except QmpTimeoutError:
+            await self.stop()
+            await self._spawn()
+
     async def _spawn(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             before = os.stat(self._places.file(self._uuid, "nbd"))
@@ -287,12 +297,12 @@ class StorageDaemon:
         write_atomically(pid_file, text.encode(), mode=0o600, durable=False)
         return process
 
-    async def _connection(self) -> Qmp:
+    async def _connection(self, first_s: float = COMMAND_S) -> Qmp:
         if self._qmp is not None:
             return self._qmp
         deadline = asyncio.get_running_loop().time() + _START_S
         while True:
-            qmp = Qmp(self._places.file(self._uuid, "qmp"))
+            qmp = Qmp(self._places.file(self._uuid, "qmp"), first_s=first_s)
             try:
                 self._qmp = await qmp.__aenter__()
                 return self._qmp

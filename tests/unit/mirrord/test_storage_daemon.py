@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The parts of a disk that QEMU notes changes of: small, as long as their bitmaps are."""
+"""The parts of a disk that QEMU notes changes of, and a storage daemon that starts and does not answer."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
 
 import pytest
 
-from ganeti.mirrord.storage_daemon import part_bytes
+from ganeti.base.paths import Paths
+from ganeti.mirrord import storage_daemon
+from ganeti.mirrord.storage_daemon import StorageDaemon, part_bytes
+from ganeti.node.storage.mirror.places import Places
 
 GIB = 2**30
 
@@ -14,3 +22,40 @@ GIB = 2**30
 )
 def test_parts_grow_with_the_disk(size, length):
     assert part_bytes(size) == length
+
+
+GREETS = """#!{python}
+import json, os, socket, sys
+path = next(word for word in sys.argv if "path=" in word).partition("path=")[2].split(",")[0]
+first = not os.path.exists("{mark}")
+open("{mark}", "a").close()
+door = socket.socket(socket.AF_UNIX)
+door.bind(path)
+door.listen()
+while True:
+    client, _ = door.accept()
+    client.sendall(b'{{"QMP": {{}}}}\\n')
+    for line in client.makefile():
+        if not first:
+            client.sendall(json.dumps({{"id": json.loads(line)["id"], "return": ["an export"]}}).encode() + b"\\n")
+"""
+
+
+def test_one_that_never_answers_its_first_client_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "storage-daemon"
+    program.write_text(GREETS.format(python=sys.executable, mark=tmp_path / "started"))
+    program.chmod(0o755)
+    places = Places(Paths(str(tmp_path)))
+    os.makedirs(places.directory)
+    os.makedirs(places.paths.log_dir)
+    monkeypatch.setattr(storage_daemon, "PROGRAM", str(program))
+    monkeypatch.setattr(storage_daemon, "_FIRST_ANSWER_S", 0.3)
+
+    async def play() -> None:
+        daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
+        await daemon.start("disk-0")
+        living = daemon.process_id()
+        await daemon.stop()
+        assert living is not None and daemon.process_id() is None
+
+    asyncio.run(play())

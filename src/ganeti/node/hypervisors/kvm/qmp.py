@@ -38,9 +38,11 @@ class QmpTimeoutError(HypervisorError):
 class Qmp:
     """Use as an asynchronous context: ``async with Qmp(path) as qmp: await qmp.execute("cont")``."""
 
-    def __init__(self, path: str, *, timeout_s: float = CONNECT_S) -> None:
+    def __init__(self, path: str, *, timeout_s: float = CONNECT_S, first_s: float = COMMAND_S) -> None:
+        """*timeout_s* is for the greeting, *first_s* for the answer to the first command."""
         self._path = path
         self._timeout_s = timeout_s
+        self._first_s = first_s
         self._events: list[dict[str, Any]] = []
         self._next_id = 0
         self._reader: asyncio.StreamReader | None = None
@@ -63,7 +65,11 @@ class Qmp:
         except BaseException:
             self._drop()
             raise
-        await self.execute("qmp_capabilities")
+        try:
+            await self.execute("qmp_capabilities", timeout_s=self._first_s)
+        except BaseException:
+            self._drop()
+            raise
         return self
 
     async def __aexit__(

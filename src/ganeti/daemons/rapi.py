@@ -11,7 +11,7 @@ from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.issued import Issued
-from ganeti.rapi.server import Api
+from ganeti.rapi.server import Api, refusal
 from ganeti.rapi.users import UsersFile
 from ganeti.rapi.v3.events import EventFan
 from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
@@ -85,6 +85,7 @@ async def serve(daemon: Daemon) -> None:
         port=options.port,
         tls=shown.context if shown is not None else None,
         door=forwarder.door,
+        refusal=refusal,
         body_limit_bytes=BODY_LIMIT_BYTES,
         bodies_limit_bytes=BODIES_LIMIT_BYTES,
         waiting_max=options.max_clients,

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from ganeti.base.errors import JobLost, PrerequisiteError
+from ganeti.base.errors import JobLost, ParameterError, PrerequisiteError
 from ganeti.model.templates import IN_BUILT_IN_POLICY
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
@@ -272,7 +272,10 @@ async def _replace_filter(luxi: Luxi, asked: Asked) -> Any:
     rule = defaults | asked.object()
     if unknown := sorted(rule.keys() - defaults.keys()):
         raise RequestRefused(400, f"A filter rule has no '{unknown[0]}': there are {', '.join(defaults)}")
-    return await luxi.call("ReplaceFilter", asked.parts.get("uuid"), *rule.values(), patience_s=0.0)
+    try:
+        return await luxi.call("ReplaceFilter", asked.parts.get("uuid"), *rule.values(), patience_s=0.0)
+    except ParameterError as err:
+        raise RequestRefused(400, str(err)) from err
 
 
 async def _delete_filter(luxi: Luxi, asked: Asked) -> Any:

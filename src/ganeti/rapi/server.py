@@ -3,7 +3,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -187,6 +187,11 @@ class Api:
                 "status": reply.status,
             }
         )
+
+
+def refusal(request: HttpRequest, status: int, sentence: str, headers: Mapping[str, str]) -> HttpReply:
+    """Give the reply to a request that never got to the API, in the form of its version."""
+    return (problem if _is_third(request) else refused)(RequestRefused(status, sentence, headers))
 
 
 def _is_third(request: HttpRequest) -> bool:

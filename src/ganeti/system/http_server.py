@@ -63,12 +63,18 @@ class HttpReply(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
+Refusal = Callable[[HttpRequest, int, str, Mapping[str, str]], HttpReply]
+"""Gives the reply to a request that does not get to its handler: its status, a sentence, further headers."""
 Door = Callable[[HttpRequest], HttpReply | None]
 """Looks at a request whose body has not been read yet; gives the reply to one that is not let in."""
 
 
 _NAME: Mapping[str, str] = {"Server": "Ganeti"}
 """In place of the versions of Python and the library, which help nobody but attackers."""
+
+
+def _plainly(request: HttpRequest, status: int, sentence: str, headers: Mapping[str, str]) -> HttpReply:
+    return HttpReply(status, f"{sentence}\n".encode(), "text/plain", headers)
 
 
 class HttpServer:
@@ -82,6 +88,7 @@ class HttpServer:
         port: int,
         tls: ssl.SSLContext | None,
         door: Door = lambda request: None,
+        refusal: Refusal = _plainly,
         trusts: Trust = lambda certificate: True,
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         bodies_limit_bytes: int | None = None,
@@ -98,6 +105,7 @@ class HttpServer:
         """
         self._handler = handler
         self._door = door
+        self._refusal = refusal
         self._address = address
         self._port = port
         self._tls = tls
@@ -156,7 +164,7 @@ class HttpServer:
         if refused is not None:
             return _response(refused, close=True)
         if (request.content_length or 0) > self._body_limit_bytes:
-            return _too_long(self._body_limit_bytes)
+            return self._too_long(asked)
         body = bytearray()
         try:
             return await self._read(request, asked, body)
@@ -174,20 +182,27 @@ class HttpServer:
                     body += chunk
                     self._bodies_bytes += len(chunk)
                     if len(body) > self._body_limit_bytes:
-                        return _too_long(self._body_limit_bytes)
+                        return self._too_long(asked)
                     if self._bodies_limit_bytes is not None and self._bodies_bytes > self._bodies_limit_bytes:
-                        return _response(_FULL, close=True)
+                        return self._refused(asked, 503, _FULL, {"Retry-After": "1"})
         except TimeoutError:
-            late = f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}\n".encode()
-            return _response(HttpReply(408, late, "text/plain"), close=True)
+            return self._refused(asked, 408, f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}")
         except ConnectionError:  # who asked has gone, and reads this no more
-            return _response(HttpReply(400, b"The request did not come to its end\n", "text/plain"), close=True)
+            return self._refused(asked, 400, "The request did not come to its end")
         gate.works(key)
         try:
             reply = await self._handler(msgspec.structs.replace(asked, body=bytes(body)))
             return _response(reply) if reply.chunks is None else await _streamed(request, reply, reply.chunks)
         finally:
             gate.waits(key, transport)
+
+    def _too_long(self, asked: HttpRequest) -> web.Response:
+        return self._refused(asked, 413, f"Requests end at {self._body_limit_bytes} bytes")
+
+    def _refused(
+        self, asked: HttpRequest, status: int, sentence: str, headers: Mapping[str, str] = _NONE
+    ) -> web.Response:
+        return _response(self._refusal(asked, status, sentence, headers), close=True)
 
 
 async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) -> web.StreamResponse:
@@ -233,11 +248,7 @@ class _Server(web.Server):
         self.gate.went(handler)
 
 
-_FULL = HttpReply(503, b"Too many long requests at once: try again\n", "text/plain", {"Retry-After": "1"})
-
-
-def _too_long(limit_bytes: int) -> web.Response:
-    return _response(HttpReply(413, f"Requests end at {limit_bytes} bytes\n".encode(), "text/plain"), close=True)
+_FULL = "Too many long requests at once: try again"
 
 
 def _response(reply: HttpReply, *, close: bool = False) -> web.Response:

@@ -60,7 +60,8 @@ class Luxi:
             return len(self.jobs)
         assert method == "Query", method
         rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
-        return {"fields": [], "data": rows}
+        kinds = {name: "unknown" if name == "colour" else "text" for name in arguments[1]}
+        return {"fields": [{"name": name, "kind": kind} for name, kind in kinds.items()], "data": rows}
 
     def life(self) -> object:
         return self.lives
@@ -159,8 +160,10 @@ def test_an_operation_becomes_a_job(world: World) -> None:
 
 
 def test_a_plan_named_by_a_submission_is_told_to_its_job(world: World) -> None:
-    world.send("POST", "/3/operations/group-add?plan=abc", GROUP)
-    assert world.luxi.jobs[0][0]["reason"][-1][:2] == ["gnt:plan", "abc"]
+    plan = "0" * 32
+    world.send("POST", f"/3/operations/group-add?plan={plan}", GROUP)
+    assert world.luxi.jobs[0][0]["reason"][-1][:2] == ["gnt:plan", plan]
+    assert world.send("POST", "/3/operations/group-add?plan=abc", GROUP)[0] == 400 and len(world.luxi.jobs) == 1
 
 
 REMOVAL = {"action": "remove", "schedule_name": "nightly"}
@@ -301,6 +304,12 @@ def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(wo
     world.luxi.fails = None
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
     assert len(world.luxi.jobs) == 2
+
+
+def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:
+    for path in ("/3/nodes", "/3/nodes/n1"):
+        status, body = world.send("GET", f"{path}?fields=name,colour")[:2]
+        assert status == 400 and "'colour'" in body["detail"] and "/3/fields" in body["detail"], path
 
 
 def test_an_older_luxid_is_told_from_a_fault(world: World) -> None:

@@ -6,6 +6,7 @@ what was compared cannot change before the opcode acts.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -30,6 +31,11 @@ def fingerprint(operation: Operation[Any], view: ConfigView) -> str:
     parameters = {name: value for name, value in operation.to_plain().items() if name not in _NOT_PART}
     seen = sorted(set(_relied_on(view, operation.locks(view))))
     return hashlib.sha256(_ENCODER.encode([without_secrets(parameters), seen])).hexdigest()[:32]
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether a plan could have it."""
+    return re.fullmatch("[0-9a-f]{32}", text) is not None
 
 
 def require(operation: Operation[Any], view: ConfigView) -> None:

@@ -89,11 +89,17 @@ def _filter(asked: Asked) -> Any:
 
 
 class Objects:
-    """The answer of a query as a list of objects, written while it is sent; what is not to be had is null."""
+    """The answer of a query as a list of objects, written while it is sent; what is not to be had is null.
+
+    Raises `RequestRefused` where a field is unknown.
+    """
 
     def __init__(self, fields: list[str], answer: msgspec.Raw) -> None:
         self._keys = [b"%s:" % msgspec.json.encode(name) for name in fields]
-        self._rows = msgspec.json.decode(answer, type=_Response).data
+        given = msgspec.json.decode(answer, type=_Response)
+        self._rows = given.data
+        if unknown := [each.name for each in given.fields if each.kind == "unknown"]:
+            raise RequestRefused(400, f"There is no field '{unknown[0]}': /3/fields names those of each list")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -112,8 +118,14 @@ class Objects:
         return b"{%s}" % b",".join([key + (_NULL if status else bytes(value)) for key, (status, value) in pairs])
 
 
+class _Column(msgspec.Struct):
+    name: str
+    kind: str
+
+
 class _Response(msgspec.Struct):
     data: list[msgspec.Raw]
+    fields: list[_Column]
 
 
 _VALUES: Final = msgspec.json.Decoder(list[tuple[int, msgspec.Raw]])

@@ -124,4 +124,4 @@ def named(operation: Operation[Any], kind: str) -> list[str]:
 
 
 def _not_allowed(caller: Caller, kind: str, access: str, more: str = "") -> RequestRefused:
-    return RequestRefused(403, f"{caller.name.capitalize()} has no scope for this: {kind}:{access}{more}")
+    return RequestRefused(403, f"This needs the scope {kind}:{access}, and {caller.name} has none{more}")

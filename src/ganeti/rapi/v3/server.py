@@ -10,6 +10,7 @@ import msgspec
 
 from ganeti.base.errors import JobLost
 from ganeti.master.planning.fingerprint import SOURCE as PLAN_SOURCE
+from ganeti.master.planning.fingerprint import is_fingerprint
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 from ganeti.rapi.caller import ANYBODY, Caller, login_needed
@@ -136,6 +137,8 @@ class Resources:
         plain = operation.to_plain()
         plan = turn.asked.word("plan")
         if plan is not None:
+            if not is_fingerprint(plan):
+                raise RequestRefused(400, f"'{plan[:40]}' is no fingerprint: /3/plan/OPERATION gives one")
             plain["reason"] = [*plain["reason"], [PLAN_SOURCE, plan, time.time_ns()]]
         digest = "" if turn.key is None else digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
         job = await self._submitter.submit(traced([plain], turn.place), turn.key, digest)
@@ -200,6 +203,7 @@ class Resources:
         except JobLost as err:
             raise RequestRefused(404, str(err)) from err
         if not done:
+            await queries.shown(self._luxi, turn.caller, "jobs", str(job), Asked({}, {"fields": ["id"]}))
             raise RequestRefused(409, str(message))
         return {"id": job, "message": message}
 

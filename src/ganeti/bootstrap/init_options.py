@@ -10,7 +10,7 @@ import msgspec
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
-from ganeti.model import cluster_values, ipolicy, recorded_state, uid_pool
+from ganeti.model import cluster_values, hypervisors, ipolicy, recorded_state, uid_pool
 from ganeti.model.cluster_values import DEFAULT_DIRECTORIES
 from ganeti.model.parameters import (
     DEFAULT_MARK,
@@ -126,7 +126,8 @@ def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, An
     try:
         beparams = backend_input(_given(options.get("beparams")))
         filled = {
-            "hvparams": _per_driver(
+            "hvparams": hypervisors.PARAMETERS_OF_3_1
+            | _per_driver(
                 options.get("hvparams"), {name: traits.parameters for name, traits in catalogue.hypervisors.items()}
             ),
             "diskparams": PARAMETERS_OF_3_1

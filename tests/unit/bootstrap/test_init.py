@@ -18,6 +18,7 @@ from ganeti.bootstrap import init, init_checks
 from ganeti.bootstrap.init_checks import check
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
+from ganeti.model.hypervisors import PARAMETERS_OF_3_1
 from ganeti.model.templates import IN_BUILT_IN_POLICY
 from ganeti.node import certificates
 
@@ -200,6 +201,7 @@ def test_what_a_cluster_begins_with(machine: Any, tmp_path: Path) -> None:
     cluster = config.cluster
     assert cluster.beparams["default"]["maxmem"] == cluster.beparams["default"]["minmem"] == 256
     assert cluster.hvparams["pretend"] == {"kernel": "/boot/other"}
+    assert set(cluster.hvparams) == {*PARAMETERS_OF_3_1, "pretend"}
     assert set(IN_BUILT_IN_POLICY) <= set(cluster.diskparams)
     assert (cluster.diskparams["plain"], cluster.diskparams["drbd"]["resync-rate"]) == ({"stripes": 1}, 61440)
     assert [(group["name"], group["members"]) for group in plain["nodegroups"].values()] == [("default", [])]

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hypervisor parameters that a new cluster has of drivers which are not here, against the tables of the specification."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganeti.daemons.catalogue import build_catalogue
+from ganeti.model.hypervisors import HYPERVISORS, PARAMETERS_OF_3_1
+
+SPEC = Path(__file__).parents[2] / "docs/spec/opcodes.md"
+
+
+def in_the_spec(hypervisor: str) -> dict[str, Any]:
+    section = re.split(r"^### ", SPEC.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (table,) = [each for each in section if each.startswith(f"`{hypervisor}` (")]
+    cells = [[cell.strip() for cell in line.split("|")[1:4]] for line in table.splitlines() if line.startswith("| `")]
+    return {name.strip("`"): _value(kind, default) for name, kind, default in cells}
+
+
+def _value(kind: str, default: str) -> Any:
+    if kind == "bool":
+        return {"true": True, "false": False}[default]
+    if kind == "int":
+        return int(default)
+    return "" if default.startswith('""') else default.replace("<sysconfdir>", "/etc")
+
+
+@pytest.mark.parametrize("hypervisor", sorted(set(HYPERVISORS) - set(build_catalogue().hypervisors)))
+def test_what_has_no_driver_has_the_defaults_of_the_specification(hypervisor: str) -> None:
+    assert PARAMETERS_OF_3_1[hypervisor] == in_the_spec(hypervisor)
+
+
+def test_each_hypervisor_has_a_driver_or_defaults() -> None:
+    assert set(PARAMETERS_OF_3_1) | set(build_catalogue().hypervisors) >= set(HYPERVISORS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Hypervisor parameters that a new cluster has of drivers which are not here, against the tables of the specification."""
+"""Hypervisor parameters that a new cluster has of drivers which are not here, as specified."""
 
 from __future__ import annotations
 

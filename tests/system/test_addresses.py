@@ -12,7 +12,7 @@ from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster
 from ganeti.tools.testbed.layout import Layout
 
-pytestmark = [pytest.mark.daemons, pytest.mark.strict_locks]
+pytestmark = [pytest.mark.daemons]
 
 
 @pytest.fixture(scope="module", params=["hybrid", "6"])

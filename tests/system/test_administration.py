@@ -15,7 +15,6 @@ from ganeti.tools.testbed import cluster
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.strict_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 ADD = ("gnt-instance", "add", "-o", "noop+default", "--no-name-check", "--disk", "0:size=16m")

@@ -19,7 +19,7 @@ from ganeti.master.maintenance.repair_tags import PREFIX
 from ganeti.model.objects import Disk, Instance
 from ganeti.node.certificates import create_authority, digest, issue_node_certificate
 
-pytestmark = [pytest.mark.daemons, pytest.mark.strict_locks]
+pytestmark = [pytest.mark.daemons]
 PROGRAM = "import sys; from ganeti.tools.htools.programs import harep; sys.exit(harep.main(sys.argv[1:]))"
 ADDRESS = "127.0.0.77"
 """Where no other node daemon of this machine listens."""

@@ -16,7 +16,6 @@ from ganeti.tools.testbed.layout import GUEST_BRIDGE
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.strict_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 PATHS = (

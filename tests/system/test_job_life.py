@@ -403,7 +403,8 @@ def node_names(master: Master) -> list[str]:
 
 class TestUndo:
     def running_job(self, master: Master) -> int:
-        job_id = master.submit(delay(60, no_locks=False, on_nodes=[NODE_UUID]))
+        """It has the lock of the absent node, too, which it reaches only after a minute."""
+        job_id = master.submit(delay(60, no_locks=False, on_nodes=[NODE_UUID, OFFLINE_UUID]))
         master.until(lambda: master.file(job_id).status == "running", "it runs")
         return job_id
 

@@ -11,7 +11,7 @@ from tests.system.fake_bed import FakeBed
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine, processes
 
-pytestmark = [pytest.mark.daemons, pytest.mark.strict_locks]
+pytestmark = [pytest.mark.daemons]
 NAME = "inst1"
 
 

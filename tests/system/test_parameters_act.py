@@ -14,7 +14,6 @@ from ganeti.tools.testbed import bed, cluster
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.strict_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 ADD = "gnt-instance add -t sharedfile -o noop+default -n node2 "

@@ -17,7 +17,6 @@ from ganeti.wire.job_file import FINAL_STATUSES
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.strict_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 HOME = "/run/ganeti/fake-hypervisor"

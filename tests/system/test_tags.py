@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.master_daemons import HOST, Master, running_master
 
-pytestmark = [pytest.mark.daemons, pytest.mark.strict_locks]
+pytestmark = [pytest.mark.daemons]
 OTHER = "node2.example.com"
 
 

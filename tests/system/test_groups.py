@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.system.fake_bed import FakeBed
@@ -143,6 +144,32 @@ def test_groups_are_verified_one_job_each(bed: FakeBed) -> None:
     assert "Verifying group 'default'" in said and "Verifying group 'green'" in said
     said = bed.run("gnt-cluster", "verify", "--node-group", "green", expect=None)
     assert "Verifying group 'green'" in said and "Verifying group 'default'" not in said
+    assert place(bed, "policy4", "--node-group", "default") == "default"
+    said = bed.run("gnt-cluster", "repair-disk-sizes")
+    assert "for group default" in said and "for group green" in said
+    bed.run("gnt-instance", "remove", "--force", "policy4")
+
+
+@pytest.mark.requirement("S1.9")
+def test_objects_name_others_by_their_uuid(bed: FakeBed) -> None:
+    config = bed.config()
+    names = {each["name"] for kind in ("nodes", "instances") for each in config[kind].values()}
+    assert {"node1", "policy3"} <= names
+    assert {path[-1] for path, value in _texts(config) if value in names} == {"name"}
+    [instance] = [each for each in config["instances"].values() if each["name"] == "policy3"]
+    assert instance["primary_node"] in config["nodes"] and set(instance["disks"]) <= set(config["disks"])
+
+
+def _texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each text of a JSON value, with the keys that lead to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _texts(each, (*path, key))
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, path)
 
 
 def test_a_disk_that_is_too_short_or_gone_is_found(bed: FakeBed) -> None:

@@ -486,6 +486,26 @@ def test_verify_disks_opens_what_is_behind_and_tells_what_is_lost(gnt, many):
     ]
 
 
+def test_sizes_of_disks_in_several_groups_are_looked_at_by_a_job_each(gnt, many):
+    def rows(*pairs):
+        return {"fields": [], "data": [[[0, name], [0, group]] for name, group in pairs]}
+
+    many.answers["Query"] = rows(("web1", "green"), ("web2", "default"), ("web3", "green"))
+    assert gnt("gnt-cluster repair-disk-sizes --priority low").status == 0
+    assert many.submitted() == [
+        {"OP_ID": "OP_CLUSTER_REPAIR_DISK_SIZES", "instances": names, "priority": 10}
+        for names in (["web2"], ["web1", "web3"])
+    ]
+
+
+def test_sizes_of_disks_in_one_group_are_looked_at_by_one_job(gnt, master):
+    master.answers["Query"] = {"fields": [], "data": [[[0, "web1"], [0, "default"]]]}
+    master.job([])
+    assert gnt("gnt-cluster repair-disk-sizes").status == 0
+    assert gnt("gnt-cluster repair-disk-sizes web1").status == 0
+    assert [opcode["instances"] for opcode in master.submitted()] == [[], ["web1"]]
+
+
 def test_verify_disks_that_finds_nothing_is_a_success(gnt, many):
     many.answers["SubmitJob"] = 8
     many.answers["QueryJobs"] = Turns(

@@ -316,8 +316,11 @@ COMMANDS = (
      (
       ('instances', 'instance-name', 0, None, 'string', 'instance'),
      ),
-     (),
-     (), '', '', True, 'OP_CLUSTER_REPAIR_DISK_SIZES', False, True, False, '', (), (), ()),
+     (
+      (('--dry-run',), 'dry_run', 'flag', 'check only, change nothing', True, None, (), '', False),
+      (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+     ),
+     (), 'cluster.disks:repair_sizes', '', False, 'OP_CLUSTER_REPAIR_DISK_SIZES', False, True, False, '', (), (), ()),
     ('restore', 'put a backup in place of what this master has; its daemons must not run',
      (
       ('path', 'file', 1, 1, 'string', ''),

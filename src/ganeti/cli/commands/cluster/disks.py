@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-cluster verify-disks."""
+"""gnt-cluster verify-disks and repair-disk-sizes: one job a node group, so that no group waits for another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ from ganeti.cli.invocation import err, out
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ganeti.cli.invocation import Invocation
+
+
+def repair_sizes(call: Invocation) -> int:
+    """Instances of several groups have a job for each group."""
+    named = call.get("instances") or []
+    condition = ["|", *(["==", "name", name] for name in named)] if named else None
+    groups: dict[str, list[str]] = {}
+    for (_, name), (_, group) in call.client.call("Query", "instance", ["name", "pnode.group"], condition)["data"]:
+        groups.setdefault(group or "", []).append(name)
+    given = call.parameters("instances")
+    if len(groups) < 2:
+        return jobs.run(call, {"OP_ID": call.command.op_id, "instances": named, **given})
+    batch = jobs.Batch(call)
+    for group, names in sorted(groups.items()):
+        batch.add(f"group {group}", [{"OP_ID": call.command.op_id, "instances": names, **given}])
+    return batch.finish()
 
 
 def verify(call: Invocation) -> int:

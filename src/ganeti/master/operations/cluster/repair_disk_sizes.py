@@ -3,7 +3,7 @@
 
 from typing import Annotated
 
-from ganeti.base.command import Argument, Command
+from ganeti.base.command import DRY_RUN, PRIORITY, Argument, Command
 from ganeti.base.errors import GanetiError
 from ganeti.master.disk_numbers import resized
 from ganeti.master.instance_spec import instance_spec
@@ -42,6 +42,9 @@ class CorrectDiskSizes(Change, frozen=True, kw_only=True):
         "gnt-cluster repair-disk-sizes",
         "correct the sizes of disks in the configuration",
         arguments=(Argument("instances", "instance-name", minimum=0, maximum=None, subject="instance"),),
+        options=(DRY_RUN, PRIORITY),
+        handler="cluster.disks:repair_sizes",
+        is_job=False,
     ),
     examples=(Example("repair-disk-sizes", {}, before=("create",)),),
 )

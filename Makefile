@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(PYTHON) -m pytest
 # Where process 1 collects no orphans, nodes of the testbed could not end.
 ALONE  := $(PYTHON) -m ganeti.tools.reaping
-FAST   := tests/unit tests/property tests/contract tests/golden tests/tidy
+FAST   := tests/tidy tests/unit tests/property tests/contract tests/golden
 SLOW   := tests/system tests/real
 # Two files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
 # and half of the time they wait. The longest first, those with real guests, which need a processor, apart from each other.
@@ -50,7 +50,7 @@ types:
 	.venv/bin/mypy
 
 fast:
-	$(PYTEST) -n 2 -m 'not real' $(FAST)
+	$(PYTEST) -n 2 --dist loadgroup -m 'not real' $(FAST)
 
 trial:
 	$(SIMULATE) --seeds 1-10 --jobs 1

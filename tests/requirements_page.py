@@ -8,6 +8,7 @@ page of `docs/design/` that has a line ``Requirements: S2.32, S2.38``.
 """
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ _IN_A_DECISION = re.compile(r"^Requirements: (.*)$", re.MULTILINE)
 _PARTS = re.compile(r"^## (S\d) — (.*)$", re.MULTILINE)
 
 
+@functools.cache
 def requirements() -> dict[str, str]:
     """Give each requirement's number with its text in one line, in order."""
     text = SPEC.read_text()
@@ -44,12 +46,14 @@ def parts() -> dict[str, str]:
     return {match[1]: match[2] for match in _PARTS.finditer(SPEC.read_text())}
 
 
+@functools.cache
 def markers() -> dict[str, list[str]]:
     """Give each number that a test names with these tests, as ``unit/test_x.py::test_y``; a whole file has no name."""
     tests: dict[str, list[str]] = {}
     for path in sorted((TREE / "tests").rglob("test_*.py")):
         place = str(path.relative_to(TREE / "tests"))
-        for name, number in _marked(ast.parse(path.read_text())):
+        text = path.read_text()
+        for name, number in _marked(ast.parse(text)) if ".requirement(" in text else ():
             tests.setdefault(number, []).append(f"{place}::{name}" if name else place)
     for path in sorted((TREE / "tests" / "scenarios").glob("*.plan")):
         for line in _IN_A_SCENARIO.findall(path.read_text()):
@@ -58,6 +62,7 @@ def markers() -> dict[str, list[str]]:
     return tests
 
 
+@functools.cache
 def decided() -> dict[str, list[str]]:
     """Give each number that a design page answers with the names of these pages."""
     pages: dict[str, list[str]] = {}

@@ -268,7 +268,8 @@ class ReplicatedHarness(Harness):
         self.nodes.close()
 
 
-SLOW = ("plain", "rbd", "drbd")
+SLOW = ("drbd", "ext", "gluster", "plain", "rbd", "sharedfile")
+"""With tools and scripts that take their time: they run with what is real."""
 HARNESSES: dict[str, type[Harness]] = {
     "plain": LogicalHarness,
     "rbd": CephHarness,

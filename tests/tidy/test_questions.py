@@ -13,7 +13,7 @@ def test_two_files_know_a_question_beside_those_that_ask_it(modules):
     knowing: dict[str, set[str]] = defaultdict(set)
     answering: dict[str, set[str]] = defaultdict(set)
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and node.name in QUESTIONS:
                 knowing[node.name].add(module.place)
             if not isinstance(node, ast.AsyncFunctionDef):

@@ -30,7 +30,7 @@ def test_every_code_of_verify_is_found_by_a_test():
 
 
 def test_what_is_quoted_is_printed_somewhere(modules):
-    printed = "\n".join(_sentences(module.tree) for module in modules)
+    printed = "\n".join(_sentences(module.nodes) for module in modules)
     missing = [quote for quote in _quotes() if quote not in printed]
     assert not missing, told(missing)
 
@@ -45,10 +45,10 @@ def _quotes() -> Iterator[str]:
             )
 
 
-def _sentences(tree: ast.Module) -> str:
+def _sentences(nodes: list[ast.AST]) -> str:
     """The texts of a module, those made of parts joined, with nothing where a value is filled in."""
     texts = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             texts.append("".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -294,6 +294,23 @@ def test_the_playbook_of_the_documentation_changes_nothing_the_second_time(bed: 
     bed.run("gnt-cluster", "token", "revoke", "ansible")
 
 
+def test_the_requests_of_the_terraform_resource_of_the_documentation(bed: FakeBed) -> None:
+    text = (TREE / "docs/operator/automation.md").read_text().partition("```hcl\n")[2].partition("```")[0]
+    said = dict(re.findall(r'^  (\w+) += "(.*)"$', text, re.MULTILINE))
+    bodies = dict(re.findall(r"^  (\w+) += <<EOT\n(.*?)^  EOT$", text, re.MULTILINE | re.DOTALL))
+    read = said["read_path"].replace("{id}", said["object_id"])
+    asked = [("create_path", "data", 1), ("update_path", "update_data", 2)]
+    for path, data, processors in asked:
+        status, done = send(bed, "POST", said[path], json.loads(bodies[data]))
+        assert status == 200 and "results" in done, done
+        status, found = send(bed, "GET", read)
+        assert (status, found["beparams"]["vcpus"], found["name"]) == (200, processors, said["object_id"])
+    status, again = send(bed, "POST", said["create_path"], json.loads(bodies["data"]))
+    assert status in (400, 409) and said["object_id"] in again["detail"], again
+    assert send(bed, "POST", said["destroy_path"], json.loads(bodies["destroy_data"]))[0] == 200
+    assert send(bed, "GET", read)[0] == 404
+
+
 def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
     tags = {"kind": "node", "name": nodes(bed)[1], "tags": ["planned"]}
     plan = send(bed, "POST", "/3/plan/tags-set", tags)[1]

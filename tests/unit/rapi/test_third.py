@@ -41,6 +41,8 @@ class Luxi:
         self.jobs: list[list[dict[str, Any]]] = []
         self.fails: GanetiError | None = None
         self.knows_nothing = False
+        self.ended: list[Any] | None = None
+        """Status and results of any job; None where LuxiD does not say."""
         self.lives = 1
 
     async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
@@ -58,6 +60,10 @@ class Luxi:
             if self.fails is not None:
                 raise self.fails
             return len(self.jobs)
+        if method == "WaitForJobChange":
+            if self.ended is None:
+                raise TransportError("gone")
+            return [self.ended, []]
         assert method == "Query", method
         rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
         kinds = {name: "unknown" if name == "colour" else "text" for name in arguments[1]}
@@ -304,6 +310,24 @@ def test_a_submission_without_an_answer_is_looked_for_before_it_is_made_again(wo
     world.luxi.fails = None
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 2
     assert len(world.luxi.jobs) == 2
+
+
+def test_a_submission_may_wait_for_its_job(world: World) -> None:
+    for ended, status, told in (
+        (["success", [5]], 200, {"job": 1, "uri": "/3/jobs/1", "results": [5]}),
+        (["error", [["OpPrereqError", ["no such group", "unknown_entity"]]]], 404, "Job 2: no such group"),
+        (["error", [["OpExecError", ["the disk is full"]]]], 409, "Job 3: the disk is full"),
+        (["canceled", [None]], 409, "Job 4: "),
+        (["running", [None]], 202, {"job": 5, "uri": "/3/jobs/5"}),
+        (None, 202, {"job": 6, "uri": "/3/jobs/6"}),
+    ):
+        world.luxi.ended = ended
+        found, body = world.send("POST", "/3/operations/group-add?wait_s=0.01", GROUP)[:2]
+        assert found == status and (body == told if isinstance(told, dict) else told in body["detail"]), body
+    assert world.send("POST", "/3/operations/group-add", GROUP)[0] == 202
+    for wrong in ("x", "-1", "601", "nan"):
+        assert world.send("POST", f"/3/operations/group-add?wait_s={wrong}", GROUP)[0] == 400, wrong
+    assert len(world.luxi.jobs) == 7
 
 
 def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:

@@ -43,10 +43,18 @@ def _operation_paths(operations: list[type[Operation[Any]]], schemas: dict[str, 
         body = {"required": needed, "content": {_JSON: {"schema": {"$ref": f"#/components/schemas/{operation.op_id}"}}}}
         key = _header("Idempotency-Key", "the same request with the same key becomes one job only")
         plan = _argument("plan", "fingerprint of a plan: refused by the job if the cluster has changed since")
-        submitted = {"202": _answer("the job", {"$ref": "#/components/schemas/Submitted"})}
+        submitted = {
+            "200": _answer("the job, which has ended well", {"$ref": "#/components/schemas/Ended"}),
+            "202": _answer("the job", {"$ref": "#/components/schemas/Submitted"}),
+        }
         paths[f"/3/operations/{word}"] = {
             "post": _method(
-                f"submit_{word}", summary, {**submitted, **_errors(409, 422, 501)}, [key, plan], body, "operations"
+                f"submit_{word}",
+                summary,
+                {**submitted, **_errors(409, 422, 501)},
+                [key, plan, _WAIT],
+                body,
+                "operations",
             )
         }
         planned = {"200": _answer("the plan", {"$ref": "#/components/schemas/Plan"}), **_errors(409, 501, 504)}
@@ -157,6 +165,11 @@ def _errors(*more: int) -> dict[str, Any]:
 
 
 _TEXT: Final = {"type": "string"}
+_WAIT: Final = _argument(
+    "wait_s",
+    "how long to wait for the end of the job, at most 600: 200 with its results, or why it failed",
+    {"type": "number", "minimum": 0, "maximum": 600},
+)
 _OWN_SCHEMAS: Final[dict[str, Any]] = {
     "Problem": {
         "type": "object",
@@ -167,6 +180,11 @@ _OWN_SCHEMAS: Final[dict[str, Any]] = {
         "type": "object",
         "required": ["job", "uri"],
         "properties": {"job": {"type": "integer"}, "uri": _TEXT},
+    },
+    "Ended": {
+        "type": "object",
+        "required": ["job", "uri", "results"],
+        "properties": {"job": {"type": "integer"}, "uri": _TEXT, "results": {"type": "array"}},
     },
     "Plan": {
         "type": "object",

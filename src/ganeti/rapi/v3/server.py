@@ -2,13 +2,13 @@
 """The door of `/3`: routes, rights, the way in and out of each request."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from ganeti.base.errors import JobLost
+from ganeti.base.errors import JobLost, TransportError
 from ganeti.master.planning.fingerprint import SOURCE as PLAN_SOURCE
 from ganeti.master.planning.fingerprint import is_fingerprint
 from ganeti.rapi.answers import RequestRefused
@@ -27,6 +27,7 @@ from ganeti.system.http_server import HttpReply
 from ganeti.wire.traceparent import Place
 
 WAIT_MAX_S: Final = 60.0
+SUBMISSION_WAIT_MAX_S: Final = 600.0
 _FINAL: Final = ("success", "error", "canceled")
 _OPEN: Final = ("/3", "/3/openapi.json")
 
@@ -135,6 +136,7 @@ class Resources:
     async def _submit(self, turn: Turn) -> Any:
         operation = await self._operation(turn)
         plain = operation.to_plain()
+        wait_s = _seconds(turn.asked, "wait_s", 0.0, SUBMISSION_WAIT_MAX_S)
         plan = turn.asked.word("plan")
         if plan is not None:
             if not is_fingerprint(plan):
@@ -143,8 +145,17 @@ class Resources:
         digest = "" if turn.key is None else digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
         job = await self._submitter.submit(traced([plain], turn.place), turn.key, digest)
         turn.told["job"] = job
-        headers = {"Location": f"/3/jobs/{job}"}
-        return HttpReply(202, msgspec.json.encode({"job": job, "uri": f"/3/jobs/{job}"}) + b"\n", headers=headers)
+        uri = f"/3/jobs/{job}"
+        told, headers = {"job": job, "uri": uri}, {"Location": uri}
+        try:
+            status, results = await self._ended(job, wait_s) if wait_s else (None, None)
+        except TransportError:  # the job is there all the same
+            status, results = None, None
+        if status is None:
+            return HttpReply(202, msgspec.json.encode(told) + b"\n", headers=headers)
+        if status != "success":
+            raise _failed(results, f"Job {job}: ", headers)
+        return HttpReply(200, msgspec.json.encode(told | {"results": results}) + b"\n", headers=headers)
 
     async def _plan(self, turn: Turn) -> Any:
         operation = await self._operation(turn)
@@ -174,7 +185,7 @@ class Resources:
     async def _wait(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "read")
         job = job_number(turn.asked.parts["name"])
-        status, results = await self._ended(job, _seconds(turn.asked.word("timeout_s")))
+        status, results = await self._ended(job, _seconds(turn.asked, "timeout_s", 10.0, WAIT_MAX_S))
         return {"id": job, "ended": status is not None, "status": status, "results": results}
 
     async def _ended(self, job: int, within_s: float) -> tuple[str | None, list[Any] | None]:
@@ -208,20 +219,21 @@ class Resources:
         return {"id": job, "message": message}
 
 
-def _seconds(word: str | None) -> float:
+def _seconds(asked: Asked, name: str, default: float, most: float) -> float:
+    word = asked.word(name)
     try:
-        seconds = float(word) if word else 10.0
+        seconds = float(word) if word else default
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= WAIT_MAX_S:
-        raise RequestRefused(400, f"The argument 'timeout_s' must be a number from 0 to {WAIT_MAX_S:g}")
+    if not 0 <= seconds <= most:
+        raise RequestRefused(400, f"The argument '{name}' must be a number from 0 to {most:g}")
     return seconds
 
 
-def _failed(results: list[Any] | None) -> RequestRefused:
-    """Say why the plan's job failed, as the operation itself would have."""
+def _failed(results: list[Any] | None, before: str = "", headers: Mapping[str, str] | None = None) -> RequestRefused:
+    """Say why a job failed, with the status that fits its error."""
     error = next((each for each in results or [] if isinstance(each, list) and len(each) == 2), ["", ["it failed"]])
     details = error[1] if isinstance(error[1], list | tuple) else [error[1]]
     code = details[1] if len(details) > 1 else ""
     status = 501 if error[0] == "OpCodeUnknown" else {"unknown_entity": 404, "wrong_input": 400}.get(str(code), 409)
-    return RequestRefused(status, str(details[0]))
+    return RequestRefused(status, f"{before}{details[0]}", headers)

@@ -150,6 +150,19 @@ def test_a_node_that_hangs_is_cut_off_and_joins_again(pair: Pair, whom: str) -> 
     assert pair.are_equal(disk)
 
 
+def test_an_idle_disk_gets_another_secondary_while_the_former_one_hangs(pair: Pair) -> None:
+    """Without writes nobody has found out before that the node is lost."""
+    disk = pair.opened(pair.disk())
+    for process_id in (pair.two.daemon.pid, *pair.two.storage_daemons()):  # type: ignore[union-attr]
+        os.kill(process_id, signal.SIGSTOP)
+    with guest(pair.one, disk) as web1:
+        elsewhere = disk.copies | {"node3.example.com": pair.one.address.rpartition(".")[0] + ".3"}
+        del elsewhere[pair.two.name]
+        run(pair.one.driver.activate(msgspec.structs.replace(disk, copies=elsewhere), "web1"))
+        assert status(pair.one, disk).is_degraded
+        assert web1.write(0, 7)
+
+
 def test_a_relay_that_is_started_again_goes_on(pair: Pair) -> None:
     disk = pair.opened(pair.disk())
     with guest(pair.one, disk) as web1:

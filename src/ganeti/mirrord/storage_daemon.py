@@ -29,6 +29,8 @@ _FIRST_ANSWER_S = 5.0
 """Then a storage daemon that was just started is replaced by another: QEMU's monitor can miss its first client."""
 _STOP_S = 10.0
 _JOB_END_S = 5.0
+_FLUSH_S = 4.0
+"""For the last flush of a job whose copies are equal; the other node counts as lost after that."""
 _POLL_S = 0.02
 _PARTS_MAX = 2**24
 """Of a disk, each of which has a bit in two bitmaps of its storage daemon: 2 MiB each."""
@@ -186,27 +188,36 @@ class StorageDaemon:
         """End the mirror job; true where both copies were equal at that moment."""
         job = await self.job()
         equal = job is not None and job.in_sync
-        qmp = await self._connection()
         if job is not None:
-            with contextlib.suppress(QmpError):
-                await qmp.execute("block-job-cancel", {"device": _JOB, "force": not equal})
-            ended = await self._wait_concluded()
-            equal = equal and ended is not None and not ended.get("error")
+            await self._cancel(force=not equal)
+            ended = await self._wait_concluded(_FLUSH_S if equal else _JOB_END_S)
+            if ended is None:  # a job without writes looks equal until its flush finds that the other node is gone
+                equal = False
+                await self._cancel(force=True)
+                ended = await self._wait_concluded(_JOB_END_S)
+            if ended is None:
+                raise HypervisorError(f"The mirror job of disk {self._image} does not end within {_JOB_END_S:g} s")
+            equal = equal and not ended.get("error")
         await self._remove_peer()
         return equal
 
-    async def _wait_concluded(self) -> dict[str, Any] | None:
+    async def _cancel(self, *, force: bool) -> None:
+        with contextlib.suppress(QmpError):
+            await (await self._connection()).execute("block-job-cancel", {"device": _JOB, "force": force})
+
+    async def _wait_concluded(self, within_s: float) -> dict[str, Any] | None:
+        """The job as it ended, with an ``error`` where it failed or is not known any more; None if it goes on."""
         qmp = await self._connection()
-        deadline = asyncio.get_running_loop().time() + _JOB_END_S
+        deadline = asyncio.get_running_loop().time() + within_s
         while asyncio.get_running_loop().time() < deadline:
             jobs = {job["id"]: job for job in await qmp.execute("query-jobs")}
             if _JOB not in jobs:
-                return None
+                return {"error": "it has ended before"}
             if jobs[_JOB]["status"] == "concluded":
                 await qmp.execute("job-dismiss", {"id": _JOB})
                 return dict(jobs[_JOB])
             await asyncio.sleep(_POLL_S)
-        raise HypervisorError(f"The mirror job of disk {self._image} does not end within {_JOB_END_S:g} s")
+        return None
 
     async def _remove_peer(self) -> None:
         if await self._has_node(_PEER):

@@ -99,7 +99,7 @@ def test_what_is_left_out_cannot_win(seed: int, checked: bool, whole: bool) -> N
     everything = repr(find_nodes(state, asked._replace(exhaustive=True)))
     assert repr(find_nodes(state, asked)) == everything
     if checked:
-        with shared_redundancy(state, members) as redundancy:
+        with shared_redundancy(state, members, members) as redundancy:
             assert repr(find_nodes(state, asked._replace(redundancy=redundancy))) == everything
 
 

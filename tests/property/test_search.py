@@ -183,7 +183,7 @@ def test_what_is_left_out_cannot_win(seed: int, kind: str, mirrored: bool, check
     everything = repr(find_nodes(state, asked._replace(exhaustive=True)))
     assert repr(find_nodes(state, asked)) == everything
     if checked:
-        with shared_redundancy(state, state.everyone()) as redundancy:
+        with shared_redundancy(state, state.everyone(), state.everyone()) as redundancy:
             for _ in range(2):
                 assert repr(find_nodes(state, asked._replace(redundancy=redundancy))) == everything
     mirrors = [n for n in range(number) if state.secondary_of[n] != NOWHERE]

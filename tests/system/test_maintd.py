@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.system.fake_bed import FakeBed
 
+from ganeti.master.maintenance.repair_tags import PREFIX as REPAIRS
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine
 
@@ -76,8 +78,8 @@ def node_of(bed: FakeBed, name: str) -> dict[str, Any]:
     return next(each for each in bed.config()["nodes"].values() if each["name"] == name)
 
 
-def add(bed: FakeBed, name: str, on: str) -> None:
-    words = ("gnt-instance", "add", "-t", "sharedfile", "--disk", "0:size=1m", "-o", "noop+default", "-n", on)
+def add(bed: FakeBed, name: str, on: str, template: str = "sharedfile") -> None:
+    words = ("gnt-instance", "add", "-t", template, "--disk", "0:size=1m", "-o", "noop+default", "-n", on)
     bed.run(*words, "--no-name-check", name)
 
 
@@ -187,6 +189,52 @@ def test_a_plan_is_shown_and_an_incident_canceled(bed: FakeBed) -> None:
     assert "is the id of no incident" in bed.run("gnt-cluster", "incidents", "cancel", "nonsense", expect=1)
     tell(bed, "node4", WELL)
     bed.wait(lambda: incidents(bed) == [], "it is forgotten")
+
+
+@pytest.mark.requirement("S4.35", "S4.37")
+def test_harep_and_the_daemon_mend_what_offline_nodes_leave_behind(bed: FakeBed) -> None:
+    add(bed, "mail1", "node3:node4", "mirror")
+    bed.run("gnt-cluster", "add-tags", f"{REPAIRS}reinstall")
+    bed.run("gnt-instance", "add-tags", "mail1", f"{REPAIRS}suspend")
+    for name in ("node3", "node4"):
+        bed.run("gnt-node", "modify", "--offline=yes", name)
+    said = bed.run("harep", "--job-delay=0")
+    assert "Not repairing mail1 because it's in state ArSuspended Forever" in said, "the nearest tag decides"
+    bed.run("gnt-instance", "remove-tags", "mail1", f"{REPAIRS}suspend")
+    bed.run("gnt-instance", "add-tags", "mail1", f"{REPAIRS}suspend:{int(time.time()) - 60}")
+    assert "Executing ArReinstall repair on mail1" in bed.run("harep", "--job-delay=0")
+    bed.wait(lambda: "Pending" not in bed.run("harep"), "the repair has ended")
+    assert repairs(bed, "mail1") == [("result", "reinstall", "success")]
+    mail1 = instance_of(bed, "mail1")
+    assert mail1["admin_state"] == "down", "its disks are empty, so it is not started"
+    assert places(bed, mail1) == {"node1", "node2"}
+
+    for name in ("node3", "node4"):
+        bed.run("gnt-node", "modify", "--offline=no", name)
+    bed.run("gnt-cluster", "modify", "--auto-repair-instances=yes")
+    bed.run("gnt-node", "modify", "--offline=yes", "node2")
+    done = ("result", "fix-storage", "success")
+    bed.wait(lambda: repairs(bed, "mail1") == [done], "the daemon has mended it")
+    assert "node2" not in places(bed, instance_of(bed, "mail1"))
+    bed.run("gnt-cluster", "modify", "--auto-repair-instances=no")
+    bed.run("gnt-node", "modify", "--offline=no", "node2")
+    bed.run("gnt-instance", "remove", "--force", "mail1")
+
+
+def repairs(bed: FakeBed, name: str) -> list[tuple[str, ...]]:
+    """What the tags say of the repairs of an instance: pending or the result, its kind, how it ended."""
+    tags = [tag.removeprefix(REPAIRS).split(":") for tag in instance_of(bed, name)["tags"]]
+    return [(each[0], each[1], *each[4:5]) for each in tags if each[0] in ("pending", "result")]
+
+
+def instance_of(bed: FakeBed, name: str) -> dict[str, Any]:
+    return next(each for each in bed.config()["instances"].values() if each["name"] == name)
+
+
+def places(bed: FakeBed, instance: dict[str, Any]) -> set[str]:
+    config = bed.config()
+    uuids = {uuid for disk in instance["disks"] for uuid in config["disks"][disk]["nodes"]}
+    return {config["nodes"][uuid]["name"] for uuid in {*uuids, instance["primary_node"]}}
 
 
 @pytest.mark.requirement("S4.23", "S4.32")

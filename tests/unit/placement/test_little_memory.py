@@ -192,7 +192,7 @@ def counted(state: ClusterState, *, nodes_each: int, checked: bool) -> object:
 
 
 def shared(state: ClusterState) -> object:
-    with shared_redundancy(state, state.everyone()):
+    with shared_redundancy(state, state.everyone(), state.everyone()):
         return None
 
 

@@ -3,12 +3,13 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ganeti.placement.allocate import dedicated
 from ganeti.placement.allocate.new_instance import Solution, place_instance
 from ganeti.placement.cluster.picture import AllocPolicy, Group, Instance
-from ganeti.placement.kernel.searches import shared_redundancy
+from ganeti.placement.kernel.searches import checked_nodes, shared_redundancy
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Allocate, NoFit, Options, Placement
 
@@ -28,7 +29,14 @@ class NotPossible(Exception):
 
 
 def allocate_somewhere(state: ClusterState, request: Allocate, options: Options) -> Placement | NoFit:
-    """Answer an allocation, and say why of the nodes that were not chosen."""
+    """Answer an allocation, and say why of the nodes that were not chosen.
+
+    One that exists is made again because its nodes are lost: it is counted nowhere else, and what is lost already
+    needs not be absorbed.
+    """
+    if (former := state.instance_number(request.instance.name)) is not None:
+        state.move(former, NOWHERE)
+        options = replace(options, lost_nodes_fail=False)
     found, group = find_somewhere(state, request, options)
     asks_why = options.why if isinstance(found, Placement) else options.why_not
     if group is None or not asks_why:
@@ -65,7 +73,8 @@ def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -
     Where losses are compared instead of scores, 3.1 counts these groups among those that were tried.
     """
     if search.options.capacity_checks and not search.by_loss:
-        with shared_redundancy(state, search.members) as redundancy:
+        checked = checked_nodes(state, search.members, search.options.lost_nodes_fail)
+        with shared_redundancy(state, checked, search.members) as redundancy:
             shared = search._replace(redundancy=redundancy)
             results = [try_group(state, shared, number) for number in groups]
     else:

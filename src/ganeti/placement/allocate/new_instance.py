@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ganeti.placement.cluster.failure import FailMode, describe_counts
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.kernel.searches import Asked, Found, find_nodes
+from ganeti.placement.kernel.searches import Asked, Found, checked_nodes, find_nodes
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Options
 
@@ -70,7 +70,7 @@ def place_instance(
             required,
             candidates,
             members,
-            members if options.capacity_checks else (),
+            checked_nodes(state, members, options.lost_nodes_fail) if options.capacity_checks else (),
             options.ignore_soft_errors,
             primary,
             redundancy=redundancy,

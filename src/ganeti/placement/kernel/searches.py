@@ -143,11 +143,11 @@ def find_nodes(state: ClusterState, asked: Asked) -> Found:
 
 
 @contextmanager
-def shared_redundancy(state: ClusterState, members: Sequence[int]) -> Iterator[int]:
-    """What losing each of *members* asks for, read once for searches over this very state (`Asked.redundancy`)."""
-    lost, numbers = _lost(state), kernel.wholes(members)
+def shared_redundancy(state: ClusterState, checked: Sequence[int], members: Sequence[int]) -> Iterator[int]:
+    """What losing each of *checked* asks of *members*, read once for searches over this very state."""
+    lost, failing, numbers = _lost(state), kernel.wholes(checked), kernel.wholes(members)
     policies = ctypes.pointer(lost[0]) if lost else None
-    found = _library().kernel_redundancy(state.handle, numbers, len(members), numbers, len(members), policies)
+    found = _library().kernel_redundancy(state.handle, failing, len(checked), numbers, len(members), policies)
     if not found:
         _done(-1)
     try:
@@ -280,6 +280,11 @@ def best_exchange(
     arguments = (kernel.wholes(targets), len(targets), kernel.wholes(members), len(members), flags)
     _done(_library().kernel_exchange(state.handle, number, *arguments, byref(out)))
     return Exchange(out.first, out.second, out.failed_step, out.failure)
+
+
+def checked_nodes(state: ClusterState, members: Sequence[int], lost_nodes_fail: bool) -> Sequence[int]:
+    """Those of *members* whose failure must be absorbed: without *lost_nodes_fail*, those that are online."""
+    return members if lost_nodes_fail else [node for node in members if state.online[node]]
 
 
 def nodes_failing(state: ClusterState, members: Sequence[int]) -> list[int]:

@@ -66,6 +66,9 @@ class ClusterState:
         self.secondary_of = [self._number_of(instance.secondary) for instance in self.instances]
         self.renewed: list[int] = []
         """Numbers of instances that came in place of others (``renewal``), in the order of time."""
+        self._number_by_name: dict[str, int] = {}
+        self._indexed = 0, 0
+        """How many of the instances, and of those that were renewed, are in the index of names."""
         self._log: list[tuple[int, int, int]] = []
         self._told: dict[int, _Told] = {}
         """By identity, which holds as long as the instance is kept with it."""
@@ -224,10 +227,15 @@ class ClusterState:
 
     def instance_number(self, name: str) -> int | None:
         """Find an instance by its exact name."""
-        for number, instance in enumerate(self.instances):
-            if instance.name == name:
-                return number
-        return None
+        count = len(self.instances)
+        indexed, renewals = self._indexed
+        fresh = [number for number in self.renewed[renewals:] if number < count]
+        for number in (*range(min(indexed, count), count), *fresh):
+            self._number_by_name[self.instances[number].name] = number
+        self._indexed = count, len(self.renewed)
+        number = self._number_by_name.get(name, NOWHERE)
+        is_there = NOWHERE < number < count and self.instances[number].name == name
+        return number if is_there else None
 
     def score(self, members: Sequence[int]) -> float:
         """The cluster score over the nodes *members*, ascending (spec: htools, 3)."""

@@ -121,6 +121,8 @@ class Options:
     ignore_soft_errors: bool = False
     capacity_checks: bool = True
     restrict_to: tuple[str, ...] | None = None
+    lost_nodes_fail: bool = True
+    """Whether the failure of a node that is offline must be absorbed as well, as 3.1 wants it."""
     why: bool = True
     """Whether an answer with nodes says of every other node why it was not chosen."""
     why_not: bool = True

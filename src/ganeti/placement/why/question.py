@@ -19,7 +19,7 @@ from ganeti.placement.cluster.lack import (
     at_most,
 )
 from ganeti.placement.cluster.picture import AllocPolicy, Group, Instance
-from ganeti.placement.kernel.searches import failing_nodes, nodes_failing
+from ganeti.placement.kernel.searches import checked_nodes, failing_nodes
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Allocate, Options
 from ganeti.placement.why.absorption import Absorption, Failure
@@ -134,10 +134,14 @@ class Question:
         """The nodes whose failure must be absorbed when the instance goes to *group*."""
         return self.members_of(group) if self.request.group else self.state.everyone()
 
+    def checked(self, group: int) -> Sequence[int]:
+        """Those of the members whose failure counts."""
+        return checked_nodes(self.state, self.members(group), self.options.lost_nodes_fail)
+
     def failing_now(self, group: int) -> list[int]:
         """Nodes whose failure cannot be absorbed even without the instance."""
         if group not in self._failing:
-            self._failing[group] = nodes_failing(self.state, self.members(group))
+            self._failing[group] = failing_nodes(self.state, self.checked(group), self.members(group))
         return self._failing[group]
 
     def failing_with(
@@ -148,7 +152,8 @@ class Question:
         mark = self.state.mark()
         try:
             self.state.add_instance(instance, *nodes)
-            return failing_nodes(self.state, members if checked is None else checked, members)
+            checked = checked_nodes(self.state, members, self.options.lost_nodes_fail) if checked is None else checked
+            return failing_nodes(self.state, checked, members)
         finally:
             self.state.rollback(mark)
 
@@ -192,6 +197,8 @@ class Question:
         shortages = self.absorption.shortages
         for shortage in shortages:
             if self.request.group and self.group_of[shortage.node] != group:
+                continue
+            if not (self.options.lost_nodes_fail or self.state.online[shortage.failing]):
                 continue
             name, failing = self.room(shortage.node).name, self.room(shortage.failing).name
             words = (

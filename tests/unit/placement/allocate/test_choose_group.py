@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which node group a new instance goes to, by the allocation policies of the groups."""
 
+from dataclasses import replace
+
 import pytest
 
 from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, Instance, Node
@@ -51,3 +53,29 @@ def test_a_last_resort_is_chosen_where_no_preferred_group_has_room() -> None:
     assert chosen(last, group_of("usual", AllocPolicy.PREFERRED, 6000)) == "usual"
     assert chosen(last, group_of("usual", AllocPolicy.PREFERRED, 1000)) == "last"
     assert chosen(last) == "last"
+
+
+def test_what_its_nodes_have_lost_is_placed_again() -> None:
+    """Both nodes of two mirrored instances are offline: making one again needs not absorb what has happened."""
+    group, nodes = group_of("usual", AllocPolicy.PREFERRED, 12000)
+    _, more = group_of("lost", AllocPolicy.PREFERRED, 12000)
+    nodes += [replace(node, group="usual", unavailable="offline", free_memory_mib=0) for node in more]
+    lost = [
+        Instance(
+            name=name,
+            memory_mib=4096,
+            disk_mib=2048,
+            vcpus=1,
+            template="drbd",
+            disks=(Disk(2048),),
+            primary="lost1",
+            secondary="lost2",
+        )
+        for name in ("web1", "web2")
+    ]
+    cluster = Cluster(nodes=tuple(nodes), instances=tuple(lost), groups=(group,))
+    again = replace(lost[0], primary="", secondary="")
+    answer = place(cluster, Allocate(again, required_nodes=2))
+    assert isinstance(answer, Placement) and sorted(answer.nodes) == ["usual1", "usual2"]
+    new = place(cluster, Allocate(replace(again, name="web3"), required_nodes=2))
+    assert isinstance(new, NoFit) and "FailN1" in new.info

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
@@ -59,13 +60,21 @@ def test_on_another_node_with_another_size(ctx: FakeContext) -> None:
     assert "node3 blockdev_create" in ctx.story
 
 
-def test_where_the_old_node_is_offline_it_is_not_asked(ctx: FakeContext) -> None:
+@pytest.mark.parametrize("wanted", ["down", "up"])
+def test_where_the_old_node_is_offline_it_is_not_asked(ctx: FakeContext, wanted: str) -> None:
+    """One that was to run there is down afterwards: its disks are empty."""
     config = ctx.config.config
+    own = instance(ctx)
+    config.put("instances", own.uuid, replace(own, admin_state=wanted))
     node = config.node("uuid-node1")
     config.put(
         "nodes", node.uuid, type(node)(**{f: getattr(node, f) for f in node.__struct_fields__} | {"offline": True})
     )
+    if wanted == "up":
+        with pytest.raises(PrerequisiteError, match="should be running"):
+            recreate(ctx)
     recreate(ctx, nodes=["node2"])
+    assert instance(ctx).admin_state == "down"
     assert not [line for line in ctx.story if line.startswith("node1")]
     assert instance(ctx).primary_node == "uuid-node2"
 

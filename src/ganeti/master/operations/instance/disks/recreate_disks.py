@@ -48,12 +48,15 @@ class ReplaceDisks(Change, frozen=True, kw_only=True):
     disks: list[Disk]
     stand_ins: dict[str, str] = {}
     """What held the numbers of disks on other nodes, by the UUIDs of the disks."""
+    is_lost: bool = False
+    """It was to run on nodes that are offline: with empty disks it must not start by itself."""
 
     def apply(self, draft: Draft) -> None:
         instance = draft.instance(self.instance_uuid)
         for disk in self.disks:
             exchange_numbers(draft, disk, self.stand_ins.get(disk.uuid))
-        draft.put("instances", replace(instance, primary_node=self.primary_node, disks_active=False))
+        new = replace(instance, primary_node=self.primary_node, disks_active=False)
+        draft.put("instances", replace(new, admin_state="down") if self.is_lost else new)
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Checked:
     after: list[Disk]
     made: list[Disk]
     warnings: list[str]
+    is_lost: bool
 
 
 @operation(
@@ -159,7 +163,9 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "given new disks")
-        require_stopped(instance, facts.running, "given new disks")
+        is_lost = instance.admin_state == "up" and _is_lost(view, instance, facts.nodes)
+        if not is_lost:
+            require_stopped(instance, facts.running, "given new disks")
         made = _made(view, instance, self.disks, ctx)
         disks = view.instance_disks(instance)
         template = ctx.catalogue.template(disks[0].dev_type)
@@ -185,8 +191,10 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         new = replace(instance, primary_node=nodes[0])
         after = [on_nodes(made.get(disk.uuid, disk), nodes) for disk in disks]
         warnings = check_policy(view, instance, new, after, template, ignore=True)
+        if is_lost:
+            warnings.append(f"{instance.name} was to run on a node that is offline: it is marked as down")
         spec = instance_spec(view, ctx.catalogue, new, disks=after)
-        return Checked(instance, new, spec, after, [disk for disk in after if disk.uuid in made], warnings)
+        return Checked(instance, new, spec, after, [disk for disk in after if disk.uuid in made], warnings, is_lost)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = [view.cluster.master_node, *view.instance_nodes(checked.old), checked.new.primary_node]
@@ -205,6 +213,7 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             primary_node=checked.new.primary_node,
             disks=[disk for disk in moved.disks if disk.uuid in made],
             stand_ins=dict(moved.stand_ins),
+            is_lost=checked.is_lost,
         )
         await ctx.config.commit(change, settles=True)
 
@@ -222,6 +231,12 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         allocator = allocation.allocator_named(view, self.iallocator)
         names = await allocation.place(ctx, allocator, request, promise=False)
         return [ctx.config.view().find_node(name).uuid for name in names]
+
+
+def _is_lost(view: ConfigView, instance: Instance, nodes: Sequence[str] | None) -> bool:
+    """Whether every node an instance has is offline, and it is to live on others: nothing of it can run."""
+    own = view.instance_nodes(instance)
+    return bool(nodes) and all(view.node(uuid).offline for uuid in own) and not set(own).intersection(nodes or ())
 
 
 def _made(

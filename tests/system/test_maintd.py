@@ -169,6 +169,19 @@ def test_a_forged_report_changes_nothing_and_is_counted(bed: FakeBed) -> None:
     bed.run("daemon-util", "start", "ganeti-mond", node="node4")
 
 
+def test_a_guest_that_ends_is_started_again_at_once(bed: FakeBed) -> None:
+    """No watcher comes by itself here: the node tells of the end."""
+    add(bed, "dies1", "node3")
+    bed.run("rm", "/run/ganeti/fake-hypervisor/dies1", node="node3")
+    bed.wait(lambda: bed.guests().get("dies1") == ["node3"], "it runs again")
+    bed.run("gnt-instance", "remove", "--force", "dies1")
+    said = machine.run(
+        *(bed.layout, "node2", "curl", "-s", "-w", " %{http_code}", "--data", '{"signed": {}}'),
+        f"http://{address(bed)}:1816/1/guests",
+    )
+    assert said.stdout == "The report has no signature 403"
+
+
 def curl(bed: FakeBed, node: str) -> str:
     return machine.run(bed.layout, node, "curl", "-s", "http://127.0.0.1:1815/1/report/node/diagnose").stdout
 

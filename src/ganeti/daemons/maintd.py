@@ -12,20 +12,22 @@ from ganeti.base.paths import Paths
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.luxi_client import LuxiClient
-from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.master_checks import check_node
-from ganeti.daemons.master_start import as_master
+from ganeti.daemons.master_start import Mastery, as_master
 from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import PORT, Answers
+from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
 from ganeti.maintd.looking import Looker
 from ganeti.maintd.rounds import Maintenance
+from ganeti.model.node_calls.node import WatcherRun
+from ganeti.ports.nodes import ask
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
-from ganeti.system.event_loop import Background
 from ganeti.system.http_client import HttpClient
 from ganeti.system.http_server import HttpServer
 from ganeti.system.livelock import LiveLock
 from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled
+from ganeti.wire.guest_report import LARGEST_BYTES
 
 NAME = "ganeti-maintd"
 
@@ -53,20 +55,34 @@ def make_parser() -> argparse.ArgumentParser:
 
 async def serve(daemon: Daemon) -> None:
     async with as_master(daemon) as given:
-        await _look_after(daemon, given.follower, given.wconfd, given.background)
+        await _look_after(daemon, given)
 
 
-async def _look_after(daemon: Daemon, follower: ConfigFollower, wconfd: WConfdClient, background: Background) -> None:
+async def _look_after(daemon: Daemon, given: Mastery) -> None:
     """Work and answer until the daemon is told to stop, or another node is the master."""
-    paths = daemon.environment.paths
+    paths, follower, background = daemon.environment.paths, given.follower, given.background
     lock = LiveLock(_lock_path(paths))
     client = HttpClient(None, functools.partial(_address_of, follower))
     key = ClusterKey(paths)
     looker = Looker(client, lambda: key().strip(), time.time)
-    answers = Answers(lambda: follower.configuration, lambda: looker.refused)
+    luxi = LuxiClient(paths)
+    ends = GuestEndsHeard(
+        lambda: follower.configuration,
+        functools.partial(_locks_held, luxi),
+        functools.partial(_run_watcher, given),
+        lambda: key().strip(),
+    )
+    answers = Answers(lambda: follower.configuration, lambda: looker.refused + ends.refused, ends.hear)
     address = daemon.options.bind or follower.configuration.cluster.master_ip
     ahead = daemon.options.bind is None
-    server = HttpServer(answers.answer, address=address, port=daemon.options.port, tls=None, early=ahead)
+    server = HttpServer(
+        answers.answer,
+        address=address,
+        port=daemon.options.port,
+        tls=None,
+        early=ahead,
+        body_limit_bytes=LARGEST_BYTES,
+    )
     await server.start()
     daemon.log.info("answers on %s port %d", address, server.port)
 
@@ -76,14 +92,26 @@ async def _look_after(daemon: Daemon, follower: ConfigFollower, wconfd: WConfdCl
             daemon.stop_with(EXIT_NOT_MASTER)
 
     follower.changed = stop_if_deposed
-    maintenance = Maintenance(follower, DaemonCommits(wconfd, lock.path), LuxiClient(paths), looker)
+    maintenance = Maintenance(follower, DaemonCommits(given.wconfd, lock.path), luxi, looker)
     background.start(maintenance.run(), "maintenance")
+    background.start(ends.run(), "guests that ended")
     daemon.ready()
     await daemon.stopping.wait()
     await server.close()
     await background.cancel()
     await client.close()
     lock.remove()
+
+
+async def _locks_held(luxi: LuxiClient) -> frozenset[str]:
+    found = await luxi.call("Query", "lock", ["name", "mode"], None, only_asks=True)
+    return exclusively_held(found["data"])
+
+
+async def _run_watcher(given: Mastery, group: str) -> None:
+    """By the node daemon here: the watcher is root."""
+    master = given.follower.configuration.cluster.master_node
+    await ask(given.nodes, master, WatcherRun(group=group))
 
 
 def _address_of(follower: ConfigFollower, name: str) -> str:

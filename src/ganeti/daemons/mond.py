@@ -14,6 +14,7 @@ from ganeti.mond.answers import PORT, answer
 from ganeti.mond.cluster import ConfdView
 from ganeti.mond.collectors import Node
 from ganeti.mond.monitor import Monitor
+from ganeti.mond.telling import GuestEnds, Teller
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.access import own_name
 from ganeti.noded.world import RealNodeWorld
@@ -42,9 +43,10 @@ async def serve(daemon: Daemon) -> None:
     drivers = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
     view = ConfdView(partial(_confds, paths, key), name)
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
-    monitor = Monitor(
-        Node(name, paths, view, drivers, lambda: key().strip(), partial(ssconf_words, paths), record=record)
-    )
+    node = Node(name, paths, view, drivers, lambda: key().strip(), partial(ssconf_words, paths), record=record)
+    teller, ends = Teller(name, partial(ssconf_words, paths, "master_ip"), node.key), GuestEnds(node.look)
+    node.tell, node.follow = teller.tell, ends.follow
+    monitor = Monitor(node)
     address = daemon.options.bind or any_address(paths)
     server = HttpServer(partial(answer, monitor), address=address, port=daemon.options.port, tls=None)
     await server.start()
@@ -57,6 +59,8 @@ async def serve(daemon: Daemon) -> None:
     await server.close()
     await background.cancel()
     await monitor.close()
+    ends.close()
+    await teller.close()
     record.close()
 
 

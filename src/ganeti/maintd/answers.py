@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The paths of the maintenance daemon (S4.27-S4.31), and ``/metrics`` beside them. GET only."""
+"""The paths of the maintenance daemon (S4.27-S4.31), ``/metrics`` beside them, and where nodes tell of guests."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +11,7 @@ from ganeti.master.maintenance.incidents import incident_rows
 from ganeti.model.view import ConfigView
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.wire.diagnose_report import REFUSALS
+from ganeti.wire.guest_report import PATH
 
 PORT = 1816
 
@@ -18,11 +19,18 @@ PORT = 1816
 class Answers:
     """Tells what the configuration says of maintenance now."""
 
-    def __init__(self, view: Callable[[], ConfigView], refused: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(
+        self, view: Callable[[], ConfigView], refused: Callable[[], Mapping[str, int]], hear: Callable[[bytes], str]
+    ) -> None:
+        """*hear* takes a node's report of guests, and gives why it is refused, or nothing."""
         self._view = view
         self._refused = refused
+        self._hear = hear
 
     async def answer(self, request: HttpRequest) -> HttpReply:
+        if request.method == "POST" and request.path == PATH:
+            refusal = self._hear(request.body)
+            return HttpReply(403, refusal.encode(), "text/plain") if refusal else HttpReply(202, b"", "text/plain")
         if request.method not in ("GET", "HEAD"):
             return HttpReply(405, b"Only GET is answered here", "text/plain")
         match [part for part in request.path.split("/") if part]:

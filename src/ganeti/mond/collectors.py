@@ -50,6 +50,10 @@ class Node:
     record: FlightRecord | None = None
     """Where it is written that guests come and go."""
     changes: GuestChanges = field(default_factory=GuestChanges)
+    tell: Callable[[Sequence[str] | None, Sequence[str]], None] = lambda ended, running: None
+    """Called with guests that have ended, or with None and all that run as the looking begins."""
+    follow: Callable[[Sequence[Sighting]], None] = lambda guests: None
+    """Called with the guests of each look: whose end is to be noticed at once."""
     _seen: dict[str, tuple[float, Sequence[Sighting]]] = field(default_factory=dict)
     _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
@@ -60,9 +64,21 @@ class Node:
         self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
         guests = self.guests()
         self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in guests})
-        if self.record is not None:
-            for name, text in self.changes.seen(guests):
+        self.note_changes(guests)
+
+    def look(self) -> None:
+        """Look for guests that have come or gone since the last sample."""
+        self._seen.clear()
+        self.note_changes(self.guests())
+
+    def note_changes(self, guests: Sequence[Sighting]) -> None:
+        """Write down which guests have come and gone, and tell of those that have ended."""
+        for name, text in self.changes.seen(guests):
+            if self.record is not None:
                 self.record.note([name], text)
+        if self.changes.ended != []:
+            self.tell(self.changes.ended, [guest.name for guest in guests])
+        self.follow(guests)
 
     def is_active(self, collector: "Collector") -> bool:
         """Whether the cluster wants it here."""

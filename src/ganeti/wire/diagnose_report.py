@@ -31,18 +31,7 @@ class RefusedReport(Exception):
 
 def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: float = CLOCK_SKEW_S) -> Told:
     """Read the report of *node* (name). Raises `RefusedReport`."""
-    try:
-        report = json.loads(body)
-        match report:
-            case {"signed": {"msg": str(message), "salt": str(salt), "hmac": str(found)}}:
-                if not is_signed(found, message, salt, key):
-                    raise RefusedReport(UNSIGNED, "is not signed with the key of the cluster")
-                said = json.loads(message)
-            case _:
-                raise RefusedReport(UNSIGNED, "has no signature")
-    except (ValueError, RecursionError):
-        raise RefusedReport(UNREADABLE, "is no JSON") from None
-    match said:
+    match read_signed(body, key):
         case {"node": str(name), "time": float() | int() as time_s, "diagnose": dict(original)}:
             if name != node:
                 raise RefusedReport(MISPLACED, f"is that of {name}")
@@ -50,3 +39,17 @@ def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: f
                 raise RefusedReport(OUTDATED, f"is of {now_s - time_s:.0f} seconds ago: are the clocks right?")
             return Told(original, float(time_s))
     raise RefusedReport(UNREADABLE, "does not say what a report says")
+
+
+def read_signed(body: bytes, key: bytes) -> Any:
+    """What a message with a signature of the cluster's key says. Raises `RefusedReport`."""
+    try:
+        match json.loads(body):
+            case {"signed": {"msg": str(message), "salt": str(salt), "hmac": str(found)}}:
+                if not is_signed(found, message, salt, key):
+                    raise RefusedReport(UNSIGNED, "is not signed with the key of the cluster")
+                return json.loads(message)
+            case _:
+                raise RefusedReport(UNSIGNED, "has no signature")
+    except (ValueError, RecursionError):
+        raise RefusedReport(UNREADABLE, "is no JSON") from None

@@ -51,3 +51,10 @@ class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
     storage: list[StorageUnit]
     hypervisors: dict[str, dict[str, Any]]
     guests: bool = False
+
+
+class WatcherRun(NodeRequest[None], frozen=True, kw_only=True):
+    """The watcher looks after one node group now, on the master."""
+
+    group: str
+    """UUID."""

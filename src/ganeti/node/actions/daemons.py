@@ -3,25 +3,43 @@
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from typing import Any
 
 from ganeti.base.errors import GanetiError, ParameterError
+from ganeti.base.names import shown
+from ganeti.model.node_calls.node import WatcherRun
 from ganeti.node.actions.candidate_keys import forget_ssh_keys
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import URGENT_S, node_call
+from ganeti.node.actions.registry import FAST_S, URGENT_S, answers, node_call
 from ganeti.node.state import NodeState
 from ganeti.system.files import write_atomically
 
 STARTABLE = ("ganeti-confd", "ganeti-mond", "ganeti-metad", "ganeti-kvmd", "ganeti-maintd")
 """What other nodes' jobs may start or stop here; noded is running, and master daemons are the master's."""
 
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 def daemon_util() -> str:
     """Our own `daemon-util`, beside this daemon or its interpreter: another release's may be installed elsewhere."""
-    own = [os.path.join(os.path.dirname(os.path.realpath(path)), "daemon-util") for path in sys.argv[:1]]
-    return next((path for path in own if os.access(path, os.X_OK)), f"{os.path.dirname(sys.executable)}/daemon-util")
+    return own_program("daemon-util")
+
+
+def own_program(name: str) -> str:
+    own = [os.path.join(os.path.dirname(os.path.realpath(path)), name) for path in sys.argv[:1]]
+    return next((path for path in own if os.access(path, os.X_OK)), f"{os.path.dirname(sys.executable)}/{name}")
+
+
+@answers(WatcherRun, timeout_s=FAST_S, changes=False)
+async def watcher_run(node: NodeState, asked: WatcherRun) -> None:
+    """What it has to say is in its log; disks are left to its usual round."""
+    if not _UUID.fullmatch(asked.group):
+        raise ParameterError(f"'{shown(asked.group)}' is the UUID of no node group")
+    words = [own_program("ganeti-watcher"), f"--nodegroup={asked.group}", "--no-verify-disks"]
+    await node.world.run(words, timeout_s=FAST_S)
 
 
 @node_call(timeout_s=URGENT_S)

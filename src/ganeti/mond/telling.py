@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Tells the maintenance daemon at once that guests have ended here, so that nobody needs to ask again and again.
+
+The kernel tells of the end of a guest's process; guests without a process of their own are missed by the next sample.
+What cannot be told is dropped after a while: the watcher finds it in its next round.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from ganeti.node.hypervisors.interface import Sighting
+from ganeti.system.event_loop import Background
+from ganeti.wire.guest_report import PATH, GuestReport, write_guest_report
+
+MAINTENANCE_PORT = 1816
+_ANSWER_S = 10.0
+_AGAIN_S = (2.0, 8.0, 30.0)
+_ACCEPTED = b" 202 "
+_log = logging.getLogger(__name__)
+
+
+class GuestEnds:
+    """Calls *look* as soon as the process of a guest has ended."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._watched: dict[int, int] = {}
+        """Descriptors of processes, by process id."""
+
+    def follow(self, guests: Iterable[Sighting]) -> None:
+        """Watch the processes of these guests, and no others any more."""
+        pids = {guest.pid for guest in guests if guest.pid}
+        for pid in self._watched.keys() - pids:
+            self._drop(pid)
+        for pid in pids - self._watched.keys():
+            with contextlib.suppress(OSError):  # it has ended: the next look misses it
+                self._watched[pid] = os.pidfd_open(pid)
+                asyncio.get_running_loop().add_reader(self._watched[pid], self._ended, pid)
+
+    def close(self) -> None:
+        self.follow(())
+
+    def _ended(self, pid: int) -> None:
+        self._drop(pid)
+        self._look()
+
+    def _drop(self, pid: int) -> None:
+        descriptor = self._watched.pop(pid)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+
+
+class Teller:
+    """*masters* gives the addresses where the maintenance daemon may be, *key* the cluster's key."""
+
+    def __init__(self, node: str, masters: Callable[[], Sequence[str]], key: Callable[[], bytes]) -> None:
+        self._node, self._masters, self._key = node, masters, key
+        self._background = Background()
+
+    def tell(self, ended: Sequence[str] | None, running: Sequence[str]) -> None:
+        """Tell of guests that have ended, or with None that this node has begun to look and what runs."""
+        report = GuestReport(self._node, ended, () if ended is not None else running)
+        self._background.start(self._tell(report), "telling of guests")
+
+    async def close(self) -> None:
+        await self._background.cancel()
+
+    async def _tell(self, report: GuestReport) -> None:
+        fault = "no address of the master is known"
+        for pause_s in (*_AGAIN_S, None):
+            for address in self._masters():
+                try:
+                    async with asyncio.timeout(_ANSWER_S):
+                        fault = await _post(address, write_guest_report(report, time.time(), self._key()))
+                    if not fault:
+                        return
+                except (OSError, TimeoutError) as err:
+                    fault = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
+            if pause_s is not None:
+                await asyncio.sleep(pause_s)
+        what = "which guests run" if report.ended is None else f"that {', '.join(report.ended)} ended"
+        _log.info("the maintenance daemon cannot be told %s (%s): the watcher looks in its round", what, fault)
+
+
+async def _post(address: str, body: bytes) -> str:
+    """Send one report; gives why it was not taken, or nothing. Raises `OSError`."""
+    reader, writer = await asyncio.open_connection(address, MAINTENANCE_PORT)
+    try:
+        host = f"[{address}]" if ":" in address else address
+        head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        status = await reader.readline()
+        return "" if _ACCEPTED in status else status.decode(errors="replace").strip() or "it hangs up"
+    finally:
+        writer.close()

@@ -233,9 +233,10 @@ async def alone(root: Path) -> None:
         )
         luxi.wanted = MANY
         idle_mib = pss_mib(daemon.pid)
-        began_s = time.monotonic()
+        began_s, began_cpu = time.monotonic(), cpu_s(daemon.pid)
         length = await ask(streams, bulk)
         spent_s = time.monotonic() - began_s
+        report("CPU of the next one, RapiD alone", cpu_s(daemon.pid) - began_cpu, "s")
         report(f"bulk list of {MANY} ({length >> 20} MiB)", spent_s, "s", bar="1", met=spent_s <= 1)
         peak = int(Path(f"/proc/{daemon.pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
         report("memory at most while it was sent, above idle", peak - idle_mib, "MiB")

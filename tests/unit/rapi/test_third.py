@@ -44,6 +44,8 @@ class Luxi:
         self.ended: list[Any] | None = None
         """Status and results of any job; None where LuxiD does not say."""
         self.lives = 1
+        self.longest = 0
+        """The most jobs whose opcodes were asked for at once."""
 
     async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         self.asked.append((method, *arguments))
@@ -54,7 +56,11 @@ class Luxi:
                 raise PrerequisiteError("not known", UNKNOWN_ENTITY)
             return TAGS[arguments]
         if method == "QueryJobs":
-            return [[number, ops] for number, ops in enumerate(self.jobs, 1)]
+            numbers, fields = arguments
+            if fields == ["id"]:
+                return [[number] for number in range(1, len(self.jobs) + 1)]
+            self.longest = max(self.longest, len(numbers))
+            return [[number, self.jobs[number - 1]] for number in numbers]
         if method == "SubmitJob":
             self.jobs.append(arguments[0])
             if self.fails is not None:
@@ -334,6 +340,16 @@ def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:
     for path in ("/3/nodes", "/3/nodes/n1"):
         status, body = world.send("GET", f"{path}?fields=name,colour")[:2]
         assert status == 400 and "'colour'" in body["detail"] and "/3/fields" in body["detail"], path
+
+
+def test_a_long_queue_is_read_in_pieces(world: World) -> None:
+    world.luxi.jobs = [[{"reason": []}] for _ in range(1200)]
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1201
+    world.luxi.lives += 1
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1201
+    world.api = world.started()
+    assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1201
+    assert world.luxi.longest == 500
 
 
 def test_an_older_luxid_is_told_from_a_fault(world: World) -> None:

@@ -28,6 +28,7 @@ USER_SOURCE: Final = "gnt:user"
 API_SOURCE: Final = "gnt:rapi3"
 KEY_LENGTH_MAX: Final = 128
 _KEYS_MAX: Final = 100_000
+_JOBS_AT_ONCE: Final = 500
 
 
 def operation_id(word: str) -> str:
@@ -113,14 +114,20 @@ class Submitter:
         return job
 
     async def _look_up(self) -> None:
+        """Read the reason trails of all jobs, some at a time: all of a long queue would hold up other requests."""
         life = self._luxi.life()
-        for job, ops in await ask(self._luxi, "QueryJobs", None, ["id", "ops"]):
-            for opcode in ops or ():
-                for entry in opcode.get("reason") or ():
-                    if isinstance(entry, list) and entry[:1] == [KEY_SOURCE]:
-                        key, _, digest = str(entry[1]).partition(" ")
-                        self._note(key, digest, job)
+        numbers = [job for [job] in await ask(self._luxi, "QueryJobs", None, ["id"])]
+        for begin in range(0, len(numbers), _JOBS_AT_ONCE):
+            for job, ops in await ask(self._luxi, "QueryJobs", numbers[begin : begin + _JOBS_AT_ONCE], ["id", "ops"]):
+                for opcode in ops or ():  # none of a job that was archived meanwhile
+                    self._note_key(opcode, job)
         self._known = life
+
+    def _note_key(self, opcode: dict[str, Any], job: int) -> None:
+        for entry in opcode.get("reason") or ():
+            if isinstance(entry, list) and entry[:1] == [KEY_SOURCE]:
+                key, _, digest = str(entry[1]).partition(" ")
+                self._note(key, digest, job)
 
     def _note(self, key: str, digest: str, job: int) -> None:
         if len(self._jobs) >= _KEYS_MAX:

@@ -83,6 +83,15 @@ def test_migration_step_by_step(ctx: FakeContext) -> None:
     assert primary(ctx) == "node2"
 
 
+def test_while_a_guest_is_sent_another_may_leave_for_another_node(ctx: FakeContext) -> None:
+    """The target is kept: the guest's memory is not in use there yet."""
+    run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
+    story = steps(ctx)
+    given_up = [line for line in story if line.startswith("release")]
+    assert given_up == ["release node-res/uuid-node1"]
+    assert story.index("node3 accept_instance") < story.index(given_up[0]) < story.index("node1 instance_migrate")
+
+
 @pytest.mark.requirement("S1.103")
 def test_in_a_hybrid_cluster_guests_migrate_over_ipv4(ctx: FakeContext) -> None:
     config, asked = ctx.config.config, []

@@ -31,7 +31,9 @@ from ganeti.ports.nodes import ask
 
 POLL_S = 0.1
 QUICK_POLL_S = 0.02
-"""In the first second, which is all that a small guest takes, and once the guest is stopped."""
+"""In the first second, which is all that a small guest takes."""
+SWITCH_POLL_S = 0.005
+"""Once the guest is stopped: what is left takes a moment, and nobody has the guest meanwhile."""
 STALL_S = 120.0
 """A migration that moves no byte for this long is given up."""
 
@@ -214,6 +216,8 @@ class GuestMigration:
             if state == "pre-switchover":
                 await self.hand_over()
                 await ctx.nodes.call(source, "migration_continue", instance=spec)
+                await ctx.clock.sleep(SWITCH_POLL_S)
+                continue
             if status["transferred_ram"] != moved:
                 moved, moved_at_s = status["transferred_ram"], ctx.clock.now_s()
                 # More is sent than there is, since the guest goes on writing: the end is said once, above.
@@ -222,5 +226,5 @@ class GuestMigration:
                 raise ExecutionError(
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
                 )
-            quick = state == "pre-switchover" or ctx.clock.now_s() - began_s < 1.0
+            quick = ctx.clock.now_s() - began_s < 1.0
             await ctx.clock.sleep(QUICK_POLL_S if quick else POLL_S)

@@ -44,7 +44,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
-from ganeti.model.locks import ALL_NODE_RES, LockPlan
+from ganeti.model.locks import ALL_NODE_RES, LockPlan, node_res_lock
 from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -194,8 +194,10 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             await move.run()
         else:
             where = await move.accept()
-            if checked.chosen:
-                await ctx.locks.release([ALL_NODE_RES])
+            # Its source's room is needed no more: the next guest may leave for another node meanwhile. The target's is,
+            # unless it was promised: the guest's memory is not in use there yet.
+            source = node_res_lock(checked.spec.primary_node_uuid)
+            await ctx.locks.release([ALL_NODE_RES if checked.chosen else source])
             await move.send(where)
             await move.settle()
         ctx.log.info("* done")

@@ -149,9 +149,9 @@ def test_times_of_jobs(gnt, master, monkeypatch):
 def test_node_groups(gnt, master):
     """Parameters stand as pairs, by name."""
     master.answers["Query"] = answer(
-        (field("name", "text"), "rack1", "rack2"), (field("ndparams", "other"), {"ssh_port": 22, "ovs": False}, {})
+        (field("name", "text"), "rack1", "rack2"), (field("ndparams", "other"), {"ssh_port": 22, "cpu_speed": 1.0}, {})
     )
-    assert gnt("gnt-group list --no-headers").out == "rack1 ovs=False, ssh_port=22\nrack2 (empty)\n"
+    assert gnt("gnt-group list --no-headers").out == "rack1 cpu_speed=1, ssh_port=22\nrack2 (empty)\n"
     gnt("gnt-group list -o name rack1")
     assert master.calls("Query") == [
         ["group", ["name", "node_cnt", "pinst_cnt", "alloc_policy", "ndparams"], None],

@@ -34,3 +34,8 @@ def test_a_group_that_is_not_there(gnt, master):
     master.answers["Query"] = {"data": []}
     ran = gnt("gnt-group show-ispecs-cmd nowhere")
     assert (ran.status, "no node group nowhere" in ran.err) == (1, True)
+
+
+def test_a_name_with_a_space_is_one_word(gnt, master):
+    master.answers["Query"] = {"data": [[[0, "east rack"], [0, "u1"], [0, {}]]]}
+    assert gnt("gnt-group show-ispecs-cmd", "east rack").out == "gnt-group add 'east rack'\n"

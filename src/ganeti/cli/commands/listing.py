@@ -7,7 +7,7 @@ import sys
 import time
 
 from ganeti.cli.failures import EXIT_UNKNOWN_FIELD, Failure
-from ganeti.cli.infotext import timestamp
+from ganeti.cli.infotext import scalar, timestamp
 from ganeti.cli.invocation import err, out
 from ganeti.cli.tables.lists import RESOURCES
 from ganeti.cli.tabular import print_table
@@ -75,7 +75,8 @@ def _waiters(value: Any) -> str:
 
 
 def _pairs(value: Any) -> str:
-    return ", ".join(f"{key}={value[key]}" for key in sorted(value)) or "(empty)"
+    """As 3.1, which writes a number without a fraction that it does not have."""
+    return ", ".join(f"{key}={scalar(each)}" for key, each in sorted(value.items())) or "(empty)"
 
 
 def _connections(value: Any) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ganeti.cli.commands.group.info import chosen
 from ganeti.cli.invocation import out
 
@@ -25,7 +27,7 @@ def show_groups(call: Invocation) -> int:
     """One line for each group; bounds that it has from the cluster stand there only with ``--include-defaults``."""
     field = "ipolicy" if call.get("include_defaults") else "custom_ipolicy"
     for group in chosen(call, ["name", "uuid", field]):
-        out(" ".join(["gnt-group add", *_bounds(group[field] or {}), group["name"]]))
+        out(f"gnt-group add {shlex.join([*_bounds(group[field] or {}), group['name']])}")
     return 0
 
 

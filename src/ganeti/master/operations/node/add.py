@@ -35,7 +35,7 @@ from ganeti.master.operations.node.candidate_keys import (
 from ganeti.master.operations.node.candidates import certificate_digest, hosted_instances, wants_another
 from ganeti.master.operations.node.changes import AddNode, RemoveNode, ReplaceNode
 from ganeti.master.operations.node.hosts import enter_host
-from ganeti.master.operations.node.parameters import node_parameters
+from ganeti.master.operations.node.parameters import node_parameters, recorded_states
 from ganeti.master.operations.parameters import (
     DiskState,
     HypervisorState,
@@ -233,7 +233,11 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
     def _node(
         self, view: ConfigView, facts: Resolved, old: Node | None, secondary_ip: str, ctx: OperationContext
     ) -> Node:
-        states = {"hv_state_static": self.hv_state, "disk_state_static": self.disk_state}
+        try:
+            states = recorded_states(old, self.hv_state, self.disk_state, ctx.catalogue)
+            ndparams = node_parameters({}, self.ndparams or {})
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
         if old is not None:
             return replace(
                 old,
@@ -245,12 +249,8 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
                 master_candidate=False,
                 master_capable=old.master_capable if self.master_capable is None else self.master_capable,
                 vm_capable=old.vm_capable if self.vm_capable is None else self.vm_capable,
-                **{key: value for key, value in states.items() if value},
+                **states,
             )
-        try:
-            ndparams = node_parameters({}, self.ndparams or {})
-        except ParameterError as err:
-            raise PrerequisiteError(err.message, WRONG_INPUT) from err
         return Node(
             uuid=ctx.entropy.uuid(),
             name=facts.name,
@@ -260,8 +260,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
             master_capable=self.master_capable is not False,
             vm_capable=self.vm_capable is not False,
             ndparams=ndparams,
-            hv_state_static=self.hv_state or None,
-            disk_state_static=self.disk_state or None,
+            **states,
         )
 
     def _group(self, view: ConfigView) -> NodeGroup:

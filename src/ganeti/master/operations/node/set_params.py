@@ -28,7 +28,7 @@ from ganeti.master.operations.node.candidate_keys import (
 )
 from ganeti.master.operations.node.candidates import certificate_digest, fill_pool
 from ganeti.master.operations.node.changes import ReplaceNode
-from ganeti.master.operations.node.parameters import node_parameters
+from ganeti.master.operations.node.parameters import node_parameters, recorded_states
 from ganeti.master.operations.node.roles import Decision, Flags, decide
 from ganeti.master.operations.parameters import (
     DiskState,
@@ -131,7 +131,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         flags = Flags(self.master_candidate, self.drained, self.offline, self.master_capable, self.vm_capable)
         self._check_power(view, node)
         decision = decide(view, node, flags, auto_promote=self.auto_promote)
-        changed = self._with_values(decision.node)
+        changed = self._with_values(decision.node, ctx.catalogue)
         if self.secondary_ip is not None and self.secondary_ip != node.secondary_ip:
             self._check_secondary(view, node, ctx.catalogue, on_node=facts)
             changed = replace(changed, secondary_ip=self.secondary_ip)
@@ -213,17 +213,17 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
                 f"Node {node.name} needs to be turned on before its offline status can be reset", WRONG_STATE
             )
 
-    def _with_values(self, node: Node) -> Node:
+    def _with_values(self, node: Node, catalogue: Catalogue) -> Node:
         try:
             ndparams = node_parameters(node.ndparams, self.ndparams or {})
+            states = recorded_states(node, self.hv_state, self.disk_state, catalogue)
         except ParameterError as err:
             raise PrerequisiteError(err.message, WRONG_INPUT) from err
         return replace(
             node,
             ndparams=ndparams,
             powered=node.powered if self.powered is None else self.powered,
-            hv_state_static=self.hv_state or node.hv_state_static,
-            disk_state_static=self.disk_state or node.disk_state_static,
+            **states,
         )
 
     def _check_secondary(self, view: ConfigView, node: Node, catalogue: Catalogue, *, on_node: bool | None) -> None:

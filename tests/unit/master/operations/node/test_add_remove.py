@@ -50,7 +50,7 @@ def undo(ctx: FakeContext) -> None:
 
 
 def test_a_node_enters_answers_and_becomes_a_candidate(ctx: FakeContext) -> None:
-    run(AddNodeToCluster(node_name="node4"), ctx)
+    run(AddNodeToCluster(node_name="node4", hv_state={"pretend": {"mem_total": "2g"}}), ctx)
     assert ctx.story == [
         "undo: take node node4 out of the configuration",
         "commit AddNode",
@@ -65,6 +65,7 @@ def test_a_node_enters_answers_and_becomes_a_candidate(ctx: FakeContext) -> None
     node = ctx.config.view().find_node("node4")
     assert (node.primary_ip, node.secondary_ip, node.master_candidate) == ("10.77.0.9", "10.77.0.9", True)
     assert (node.master_capable, node.vm_capable, node.group) == (True, True, "uuid-group1")
+    assert node.hv_state_static == {"pretend": {"mem_total": 2048}}
     assert ctx.config.view().cluster.candidate_certs == {node.uuid: "digest-node4"}
     assert ctx.lines == [" - INFO: Node will be a master candidate"]
 

@@ -70,6 +70,17 @@ def test_what_changed_is_told() -> None:
     ]
 
 
+def test_recorded_states_are_typed_and_changed_key_by_key() -> None:
+    ctx = make()
+    hypervisor, disk = {"pretend": {"mem_total": "2g", "cpu_total": 4}}, {"plain": {"xenvg": {"disk_total": "100"}}}
+    run(ModifyNode(node_name="node2", hv_state=hypervisor, disk_state=disk), ctx)
+    changes = run(ModifyNode(node_name="node2", hv_state={"pretend": {"mem_total": "default"}}), ctx)
+    node = ctx.config.view().find_node("node2")
+    assert node.hv_state_static == {"pretend": {"cpu_total": 4}}
+    assert node.disk_state_static == {"plain": {"xenvg": {"disk_total": 100}}}
+    assert changes == [("hv_state", "{'pretend': {'cpu_total': 4}}")]
+
+
 def test_a_freed_node_promotes_itself_where_one_is_wanted() -> None:
     ctx = make("drained", pool=10)
     run(ModifyNode(node_name="node2", drained=False), ctx)
@@ -134,6 +145,9 @@ def test_an_offline_node_must_answer_to_come_back(answer: Any) -> None:
         ({"vm_capable": False}, "hosts instances (web1)"),
         ({"master_capable": False, "master_candidate": True}, "not master capable"),
         ({"ndparams": {"ssh_port": "many"}}, "ssh_port"),
+        ({"hv_state": {"moon": {}}}, "Unknown hypervisor 'moon': there are pretend"),
+        ({"hv_state": {"pretend": {"mem_total": "lots"}}}, "Parameter 'mem_total' cannot be"),
+        ({"disk_state": {"local": {"a": {}}}}, "Disk state 'local'"),
         ({"secondary_ip": "nonsense"}, "valid IPv4"),
         ({"secondary_ip": "10.77.0.3"}, "conflict with existing node node3"),
         ({"secondary_ip": "10.88.0.2"}, "master has no secondary ip"),

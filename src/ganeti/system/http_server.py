@@ -7,7 +7,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from aiohttp import web
@@ -234,10 +234,24 @@ _requests_log = logging.getLogger("ganeti.http.requests")
 _requests_log.addFilter(_is_no_malformed_request)
 
 
+class _Requests(web.RequestHandler):
+    """Answers to what is no HTTP do not name the library either."""
+
+    __slots__ = ()
+
+    def handle_error(self, *arguments: Any, **named: Any) -> web.StreamResponse:
+        response = super().handle_error(*arguments, **named)
+        response.headers.update(_NAME)
+        return response
+
+
 class _Server(web.Server):
     """Tells its gate what becomes of connections."""
 
     gate: ConnectionGate
+
+    def __call__(self) -> web.RequestHandler:
+        return _Requests(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)

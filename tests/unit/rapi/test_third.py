@@ -342,6 +342,18 @@ def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:
         assert status == 400 and "'colour'" in body["detail"] and "/3/fields" in body["detail"], path
 
 
+def test_an_argument_that_a_path_does_not_take_is_refused(world: World) -> None:
+    for target, told in (
+        ("/3/nodes?feilds=name", "there are fields, filter"),
+        ("/3/nodes/n1?filter=1", "there are fields"),
+        ("/3/whoami?verbose=1", "there are none"),
+    ):
+        status, body = world.send("GET", target)[:2]
+        assert status == 400 and told in body["detail"], target
+    assert world.send("POST", "/3/operations/group-add?dry-run=1", GROUP)[0] == 400 and world.luxi.jobs == []
+    assert world.send("POST", "/3/operations/group-add?reason=x", GROUP)[0] == 202
+
+
 def test_a_long_queue_is_read_in_pieces(world: World) -> None:
     world.luxi.jobs = [[{"reason": []}] for _ in range(1200)]
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="k")[1]["job"] == 1201

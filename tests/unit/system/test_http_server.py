@@ -101,6 +101,12 @@ def test_a_whole_request_is_handled() -> None:
     assert b"\r\nServer: Ganeti\r\n" in answer and b"Python" not in answer
 
 
+def test_what_is_no_request_is_not_told_of_the_library() -> None:
+    answer, handled = ask(b"\0\1\2\r\n\r\n")
+    assert b" 400 " in answer and handled == []
+    assert b"\r\nServer: Ganeti\r\n" in answer and b"aiohttp" not in answer
+
+
 def test_a_client_that_is_gone_in_the_middle_is_no_fault_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     """A daemon that ends while it asks: its connection is closed, here before the whole question has come."""
 

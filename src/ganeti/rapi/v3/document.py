@@ -59,7 +59,7 @@ def _operation_paths(operations: list[type[Operation[Any]]], schemas: dict[str, 
         }
         planned = {"200": _answer("the plan", {"$ref": "#/components/schemas/Plan"}), **_errors(409, 501, 504)}
         paths[f"/3/plan/{word}"] = {
-            "post": _method(f"plan_{word}", f"What this would do: {summary}", planned, [], body, "plans")
+            "post": _method(f"plan_{word}", f"What this would do: {summary}", planned, [_REASON], body, "plans")
         }
     return paths
 
@@ -165,6 +165,7 @@ def _errors(*more: int) -> dict[str, Any]:
 
 
 _TEXT: Final = {"type": "string"}
+_REASON: Final = _argument("reason", "why, for the job's reason trail")
 _WAIT: Final = _argument(
     "wait_s",
     "how long to wait for the end of the job, at most 600: 200 with its results, or why it failed",

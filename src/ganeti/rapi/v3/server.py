@@ -26,6 +26,14 @@ from ganeti.rapi.v3.submission import Submitter, digest_of, operation_id, read_o
 from ganeti.system.http_server import HttpReply
 from ganeti.wire.traceparent import Place
 
+_METRICS: Final = "/metrics"
+_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "/3/events": ("kinds", "position"),
+    "/3/jobs/[name]/wait": ("timeout_s",),
+    "/3/operations/[operation]": ("plan", "reason", "wait_s"),
+    "/3/plan/[operation]": ("reason",),
+}
+"""What may follow the question mark; of lists and objects by `queries`."""
 WAIT_MAX_S: Final = 60.0
 SUBMISSION_WAIT_MAX_S: Final = 600.0
 _FINAL: Final = ("success", "error", "canceled")
@@ -66,23 +74,30 @@ class Resources:
             ("GET", "/3/whoami", self._whoami),
             ("GET", "/3/cluster", self._cluster),
             ("GET", "/3/events", self._events),
-            ("GET", "/metrics", self._metrics),
+            ("GET", _METRICS, self._metrics),
             ("GET", "/3/jobs/[name]/wait", self._wait),
             ("DELETE", "/3/jobs/[name]", self._cancel),
             ("POST", "/3/operations/[operation]", self._submit),
             ("POST", "/3/plan/[operation]", self._plan),
         ):
             self.table.add(method, path, handler)
+        self._arguments = dict(_ARGUMENTS)
         for plural in queries.FIELDS:
             self.table.add("GET", f"/3/{plural}", self._list(plural))
             self.table.add("GET", f"/3/fields/{plural}", self._fields(plural))
+            self._arguments[f"/3/{plural}"] = ("fields", "filter")
             if plural in queries.SINGLE:
                 self.table.add("GET", f"/3/{plural}/[name]", self._one(plural))
+                self._arguments[f"/3/{plural}/[name]"] = ("fields",)
 
     async def answer(self, handler: Handler, path: str, turn: Turn) -> Any:
         """Carry out one request; raises `RequestRefused`, or what LuxiD answers."""
         if turn.caller is ANYBODY and path not in _OPEN:
             raise login_needed()
+        known = self._arguments.get(path, ())
+        if path != _METRICS and (unknown := [name for name in turn.asked.arguments if name not in known]):
+            there = f"there are {', '.join(known)}" if known else "there are none"
+            raise RequestRefused(400, f"There is no argument '{unknown[0][:40]}' here: {there}")
         return await handler(turn)
 
     async def _index(self, turn: Turn) -> Any:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The steps of one move. Whatever fails, the source keeps its instance and the destination has none.
 
-A destination of this program lets the source hear of success only when the instance is in its configuration.
+A destination of this program lets the source hear of success only when the instance is in its configuration. If it dies
+between the two, both have it, and whoever moves it is told.
 """
 
 import threading
@@ -73,7 +74,7 @@ class Move:
             request = export(prepared, waiting, self._wanted)
             sending = self._source.submit("PUT", f"/2/instances/{source['name']}/export", request)
             self._say(f"{sending} sends its disks")
-            self._watch(sending, receiving)
+            self._watch(sending, receiving, body["instance_name"])
         except BaseException as err:
             for job in (sending, receiving):
                 if job is not None:
@@ -82,7 +83,7 @@ class Move:
                 raise _NoPlaceNow(str(err)) from err
             raise
 
-    def _watch(self, sending: Job, receiving: Job) -> None:
+    def _watch(self, sending: Job, receiving: Job, new_name: str) -> None:
         """Wait until both have ended; the failure of one is not waited for in the other."""
         failures: list[GanetiError] = []
 
@@ -100,13 +101,37 @@ class Move:
         thread.join()
         if failures:
             others = "; ".join(str(err) for err in failures[1:])
-            raise ExecutionError(f"{failures[0]}" + (f" ({others})" if others else "")) from failures[0]
+            told = f"{failures[0]}" + (f" ({others})" if others else "")
+            raise ExecutionError(told + self._where_it_is(new_name)) from failures[0]
+
+    def _where_it_is(self, new_name: str) -> str:
+        """A sentence if both clusters have it: the destination died, or lost the connection, after its last commit."""
+        found = [
+            cluster.name
+            for cluster, name in ((self._source, self._name), (self._destination, new_name))
+            if _has(cluster, name)
+        ]
+        if len(found) < 2:
+            return ""
+        return (
+            f". Both clusters have it: {found[1]} made {new_name} before this went wrong, and {found[0]} runs "
+            f"{self._name} again. Shut it down on one of them now (gnt-instance shutdown), and remove it there "
+            "(gnt-instance remove)"
+        )
 
     def _say(self, text: str) -> None:
         self._out(f"{self._name}: {text}")
 
     def _quiet(self, text: str) -> None:
         """What a description says on its way is of no interest here."""
+
+
+def _has(cluster: Cluster, name: str) -> bool:
+    try:
+        cluster.get(f"/2/instances/{name}")
+    except GanetiError:
+        return False
+    return True
 
 
 class _NoPlaceNow(ExecutionError):

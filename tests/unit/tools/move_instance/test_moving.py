@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.tools.move_instance.test_request import PREPARED, SOURCE
 
-from ganeti.base.errors import ExecutionError
+from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.tools.move_instance.cluster import Access, Cluster
 from ganeti.tools.move_instance.moving import Move
 from ganeti.tools.move_instance.request import Wanted
@@ -23,6 +23,7 @@ class Told(Cluster):
     def __init__(self, name: str, states: dict[str, list[dict[str, Any]]]) -> None:
         super().__init__(Access(name), threading.Event(), lambda text: None)
         self.states = states
+        self.has_none = False
         self.jobs: list[dict[str, Any]] = []
         self.asked: list[tuple[str, Any]] = []
 
@@ -34,6 +35,8 @@ class Told(Cluster):
                 self.asked.append((part, body))
                 self.jobs.append(states.pop(0))
                 return len(self.jobs) - 1
+        if self.has_none and path.startswith("/2/instances/"):
+            raise PrerequisiteError("404")
         return [] if path.endswith("networks") else {"tags": ["a"]}
 
 
@@ -46,12 +49,13 @@ def failure(words: str) -> dict[str, Any]:
 
 
 def move(
-    receiving: list[dict[str, Any]], sending: list[dict[str, Any]], **options: Any
+    receiving: list[dict[str, Any]], sending: list[dict[str, Any]], *, arrives: bool = True, **options: Any
 ) -> tuple[Told, Told, list[str]]:
     source = Told(
         "one", {"info": [success({"web1": SOURCE})], "prepare-export": [success(PREPARED)], "export": sending}
     )
     destination = Told("two", {"/2/instances": receiving})
+    destination.has_none = not arrives
     said: list[str] = []
     fields = {"opportunistic_tries": 0, "opportunistic_delay_s": 0.0} | options
     Move(source, destination, "web1", Wanted(), threading.Event(), said.append, **fields).run()
@@ -76,5 +80,14 @@ def test_what_is_tried_on_free_nodes_first_is_tried_on_all_then() -> None:
 def test_the_words_of_the_job_that_failed_are_told() -> None:
     with pytest.raises(ExecutionError, match=r"job 0 of two failed: no node"):
         move([failure("no node")], [])
-    with pytest.raises(ExecutionError, match=r"job 2 of one failed: no way"):
+    with pytest.raises(ExecutionError, match=r"job 2 of one failed: no way$"):
+        move([success([], WAITING)], [failure("no way")], arrives=False)
+
+
+def test_an_instance_that_both_clusters_have_is_told() -> None:
+    """The destination has made it, and died before the source heard of it."""
+    told = (
+        r"no way\. Both clusters have it: two made web1 before this went wrong, and one runs web1 again\. Shut it down"
+    )
+    with pytest.raises(ExecutionError, match=told):
         move([success([], WAITING)], [failure("no way")])

@@ -84,7 +84,7 @@ def _back(machine: Machine, options: argparse.Namespace) -> int:
 
 def _shadow(machine: Machine, options: argparse.Namespace) -> int:
     lines, refused = shadow(options.directory)
-    lines += ["", *foretold(options.text_data)] if options.text_data else []
+    lines += ["", *(foretold(options.text_data) if options.text_data else _UNKNOWN_PLACEMENT)]
     print("\n".join(lines))
     return 1 if refused else 0
 
@@ -116,6 +116,11 @@ def _say(sentence: str) -> None:
     print(sentence, flush=True)
 
 
+_UNKNOWN_PLACEMENT = (
+    "What placement would say:",
+    "  - unknown: the configuration does not have the sizes of the nodes. Run hscan on that cluster, and give the "
+    "file that it writes with --text-data",
+)
 _ACTIONS: dict[str, Callable[[Machine, argparse.Namespace], int]] = {
     "check": _check,
     "begin": _begin,

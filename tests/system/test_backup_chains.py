@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.system.fake_bed import FakeBed
@@ -18,6 +23,10 @@ pytestmark = [
 ]
 STORAGE = "/srv/ganeti/file-storage"
 KEPT = "/srv/ganeti/backup"
+STORE = "/etc/ganeti/backup-store.json"
+PLACES = "/run/ganeti/backup-chains /run/ganeti/shown /srv/ganeti/backup-files /srv/ganeti/backup-scratch"
+LEFT = f"ls {PLACES} 2>/dev/null | grep -v :$ | grep .; true"
+"""What reading a backup has left behind."""
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +176,20 @@ def test_a_backup_is_proved_by_booting_it_and_nothing_of_that_is_left(fake_bed: 
     assert "no kernel found" in said
     fake_bed.check()
     fake_bed.run("rm", "/run/ganeti/fake-hypervisor/.fail/sign_of_life", node="node2")
-    assert "is proved: the fake guest runs" in fake_bed.run("gnt-backup", "prove", "-n", "node2", "web")
+    said = fake_bed.run("gnt-backup", "prove", "-n", "node2", "web")
+    assert "is proved: the fake guest runs" in said and "Filling disk 0" in said
+    said = fake_bed.run("gnt-backup", "prove", "web")
+    assert "is proved: the fake guest runs" in said and "on node1\n" in said and "Filling" not in said, said
+    fake_bed.run("sh", "-c", f"{fail} > /run/ganeti/fake-hypervisor/.fail/sign_of_life", node="node1")
+    assert "no kernel found" in fake_bed.run("gnt-backup", "prove", "web", expect=1)
+    fake_bed.run("rm", "/run/ganeti/fake-hypervisor/.fail/sign_of_life", node="node1")
+    assert fake_bed.run("sh", "-c", LEFT, node="node1") == ""
+    chunks = fake_bed.run("sh", "-c", f"ls {KEPT}/*/*/disk0.*.chunks", node="node1").split()[0]
+    fake_bed.run("cp", chunks, "/srv/whole", node="node1")
+    fake_bed.run("sh", "-c", f"printf x | dd of={chunks} bs=1 seek=100 conv=notrunc", node="node1")
+    said = fake_bed.run("gnt-backup", "prove", "web", expect=1)
+    assert "Checking disk 0" in said and "is not what was written" in said, said
+    fake_bed.run("cp", "/srv/whole", chunks, node="node1")
     assert "ago: the fake guest runs" in fake_bed.run("gnt-backup", "history", "web")
     after = fake_bed.config()
     assert [after[kind].keys() for kind in ("instances", "disks")] == [
@@ -193,4 +215,90 @@ def test_a_schedule_has_backups_made_and_proved_by_themselves(fake_bed: FakeBed)
     fake_bed.run("gnt-backup", "schedule", "remove", "hourly")
     assert "There is no schedule hourly" in fake_bed.run("gnt-backup", "schedule", "remove", "hourly", expect=1)
     fake_bed.wait(lambda: fake_bed.run("gnt-job", "list", "--no-headers", "--running", "--queued") == "", "no job runs")
+    fake_bed.check()
+
+
+def test_one_file_comes_out_of_a_backup_without_a_restore(fake_bed: FakeBed, tmp_path: Path) -> None:
+    """The disk has a table with one partition; what a link names is the file it leads to."""
+    tree, image = tmp_path / "tree", fake_bed.layout.node("node2").upper / "srv/guest.img"
+    (tree / "etc/below").mkdir(parents=True)
+    (tree / "etc/hostname").write_text("web\n")
+    (tree / "etc/below/link").symlink_to("/etc/below/../hostname")
+    (tree / "etc/odd\x1b").touch()
+    (tree / 'etc/a "name').write_bytes(os.urandom(300_000))
+    with image.open("wb") as file:
+        file.write(bytes(446) + bytes.fromhex("80000000830000000008000000480000") + bytes(48) + b"\x55\xaa")
+    words = ["mkfs.ext4", "-q", "-F", "-L", "root", "-E", "offset=1048576", "-d", str(tree), str(image), "9M"]
+    subprocess.run(words, check=True)
+    write(fake_bed, "web", 0, 10, "/srv/guest.img")
+    backup(fake_bed, "web")
+    files, fetch = ("gnt-backup", "files"), ("gnt-backup", "fetch")
+    assert re.search(r"^ +0 +1 ext4 root +yes$", fake_bed.run(*files, "web"), re.M)
+    said = fake_bed.run(*files, "web", "/etc")
+    assert re.search(r"^-rw-r--r-- +\d+ +\d+ +4 hostname$", said, re.M) and "odd\\x1b" in said, said
+    fake_bed.run(*fetch, "-o", "/srv/found", "web", "etc/below/link")
+    assert fake_bed.run("cat", "/srv/found") == "web\n"
+    assert "is there already: name another file with -o" in fake_bed.run(
+        *fetch, "-o", "/srv/found", "web", "etc/hostname", expect=1
+    )
+    fake_bed.run(*fetch, "-o", "/srv/odd", "web", '/etc/a "name')
+    wanted = hashlib.md5((tree / 'etc/a "name').read_bytes()).hexdigest()
+    assert fake_bed.run("md5sum", "/srv/odd").startswith(wanted)
+    assert "disk 0 partition 1 can be read and does not have it" in fake_bed.run(*fetch, "web", "/etc/none", expect=1)
+    assert "is no regular file" in fake_bed.run(*fetch, "web", "/etc/below", expect=1)
+    assert "has no disk 3: it has disk 0" in fake_bed.run(*files, "--disk", "3", "web", expect=1)
+    oldest = fake_bed.run("gnt-backup", "history", "web").splitlines()[1].split()[1]
+    assert "disk 0 (unknown) cannot be read here" in fake_bed.run(
+        *fetch, "--backup", oldest, "web", "/etc/hostname", expect=1
+    )
+    assert fake_bed.run("sh", "-c", LEFT) == ""
+    fake_bed.check()
+
+
+@pytest.fixture
+def bucket(fake_bed: FakeBed) -> Iterator[str]:
+    """A server that speaks S3 beside node1, used by both nodes; gives its process id."""
+    server = f"{Path(sys.executable).parent}/moto_server"
+    address = fake_bed.layout.node("node1").address
+    pid = fake_bed.run("sh", "-c", f"{server} -H {address} -p 5957 >/srv/moto.log 2>&1 & echo $!").strip()
+    place = {"endpoint": f"http://{address}:5957", "access_key": "one", "secret_key": "two"}
+    try:
+        make_bucket = f"curl -sf -X PUT http://{address}:5957/kept"
+        fake_bed.run("sh", "-c", f"for try in $(seq 600); do {make_bucket} && exit; sleep 0.1; done; exit 1")
+        for node in fake_bed.layout.nodes:
+            text = json.dumps({"store": "s3://kept/of-us", **place})
+            fake_bed.run("sh", "-c", f"umask 077; echo '{text}' > {STORE}", node=node.name)
+        yield pid
+    finally:
+        for node in fake_bed.layout.nodes:
+            fake_bed.run("rm", "-f", STORE, node=node.name)
+        fake_bed.run("sh", "-c", f"kill {pid}; true")
+
+
+def test_backups_in_a_bucket_belong_to_all_nodes(fake_bed: FakeBed, bucket: str) -> None:
+    assert "has no backup yet" in fake_bed.run("gnt-backup", "create", "web", expect=1)
+    sums = [checksum(fake_bed, "web")]
+    ids = [backup(fake_bed, "-n", "node1", "web")]
+    write(fake_bed, "web", 6, 1)
+    sums.append(checksum(fake_bed, "web"))
+    ids.append(backup(fake_bed, "-n", "node2", "web"))
+    assert ids[1][1] == "1.0 MiB", "it builds on what the other node has written"
+    table = fake_bed.run("gnt-backup", "history", "web").splitlines()
+    assert len(table) == 3 and all(ids[row][0] in table[row + 1] for row in range(2)), table
+    for number in range(2):
+        fake_bed.run("gnt-backup", "restore", "--backup", ids[number][0], "-n", "node2", "web", "copy")
+        assert checksum(fake_bed, "copy") == sums[number], number
+        fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    assert "is proved: the fake guest runs" in fake_bed.run("gnt-backup", "prove", "web")
+    fake_bed.run("gnt-backup", "forget", "--keep", "1", "web")
+    fake_bed.run("gnt-backup", "restore", "-n", "node2", "web", "copy")
+    assert checksum(fake_bed, "copy") == sums[1]
+    fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    assert fake_bed.run("sh", "-c", f"({LEFT}) | grep -v ^store; true", node="node2") == ""
+    fake_bed.run("kill", bucket)
+    fake_bed.run("chmod", "644", STORE)
+    said = fake_bed.run("gnt-backup", "create", "-n", "node2", "web", expect=1)
+    assert "refuses or does not answer" in said and "two" not in said, said
+    said = fake_bed.run("gnt-backup", "create", "-n", "node1", "web", expect=1)
+    assert f"only root may read it: chmod 600 {STORE}" in said, said
     fake_bed.check()

@@ -111,6 +111,72 @@ class Operations(Generic[Result]):
         }
         return self._call("backup-export", given, idempotency_key, plan)
 
+    def backup_fetch(
+        self,
+        *,
+        instance_name: str,
+        path: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] | None = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        backup: str | None = NOT_GIVEN,
+        disk: int | None = NOT_GIVEN,
+        partition: int | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """Copy a regular file out of a backup into the master's directory for such files; gives where it is."""
+        given = {
+            "instance_name": instance_name,
+            "path": path,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "backup": backup,
+            "disk": disk,
+            "partition": partition,
+        }
+        return self._call("backup-fetch", given, idempotency_key, plan)
+
+    def backup_files(
+        self,
+        *,
+        instance_name: str,
+        dry_run: bool | None = NOT_GIVEN,
+        debug_level: int | None = NOT_GIVEN,
+        priority: Literal[-10, 0, 10] | None = NOT_GIVEN,
+        depends: list[Any] | None = NOT_GIVEN,
+        comment: str | None = NOT_GIVEN,
+        reason: str | None = NOT_GIVEN,
+        path: str | None = NOT_GIVEN,
+        backup: str | None = NOT_GIVEN,
+        disk: int | None = NOT_GIVEN,
+        partition: int | None = NOT_GIVEN,
+        idempotency_key: str | None = None,
+        plan: str | None = None,
+    ) -> Result:
+        """List a directory of a backed-up disk; without a path, the file systems that its disks have."""
+        given = {
+            "instance_name": instance_name,
+            "dry_run": dry_run,
+            "debug_level": debug_level,
+            "priority": priority,
+            "depends": depends,
+            "comment": comment,
+            "reason": reason,
+            "path": path,
+            "backup": backup,
+            "disk": disk,
+            "partition": partition,
+        }
+        return self._call("backup-files", given, idempotency_key, plan)
+
     def backup_forget(
         self,
         *,

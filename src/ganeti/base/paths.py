@@ -189,9 +189,29 @@ class Paths:
         return self.under("/srv/ganeti/backup")
 
     @property
+    def backup_store_file(self) -> str:
+        """Says where backups are kept instead, with the keys of that place; for root alone."""
+        return f"{self.sysconf_dir}/backup-store.json"
+
+    @property
     def backup_scratch_dir(self) -> str:
         """What guests overwrite while their backups are read: much, so not beside the configuration."""
         return self.under("/srv/ganeti/backup-scratch")
+
+    @property
+    def backup_chains_dir(self) -> str:
+        """Directories of the processes that serve the disks of a backup."""
+        return f"{self.run_dir}/backup-chains"
+
+    @property
+    def backup_chain(self) -> str:
+        """The program that serves the disks of a backup."""
+        return self.under("/usr/lib/ganeti/backup-chain")
+
+    @property
+    def backup_files_dir(self) -> str:
+        """Files that were read out of backups, on the master."""
+        return self.under("/srv/ganeti/backup-files")
 
     @property
     def transfers_dir(self) -> str:

@@ -114,6 +114,8 @@ class HypervisorTraits:
     can_hotplug: bool = False
     can_copy_disks: bool = False
     """Whether the disks of a running guest can be copied as of one moment."""
+    boots_backups: bool = False
+    """Whether a guest boots from a backup where it is kept, what it writes going into qcow2 images."""
     can_balloon: bool = False
     can_exchange_disks: bool = False
     """Whether a guest's disk is copied and exchanged for the copy while it runs."""

@@ -72,10 +72,10 @@ def _clean(environment: Environment, what: str, before_s: float) -> int:
 
 
 def _of_node(paths: Paths) -> Iterator[str]:
-    """What the watcher told of node groups, and what transfers of instances between clusters left behind."""
+    """What the watcher told of node groups, what transfers between clusters left behind, files read out of backups."""
     for directory in (paths.data_dir, paths.run_dir):
         yield from (f"{directory}/{name}" for name in _names(directory) if _WATCHER_FILE.fullmatch(name))
-    for directory in (f"{paths.run_dir}/crypto", f"{paths.run_dir}/import-export"):
+    for directory in (f"{paths.run_dir}/crypto", f"{paths.run_dir}/import-export", paths.backup_files_dir):
         yield from (f"{directory}/{name}" for name in _names(directory))
 
 

@@ -78,6 +78,7 @@ def test_a_node_forgets_what_the_watcher_told_long_ago_and_what_transfers_left(p
         f"{paths.run_dir}/instance-status.group-u1",
         f"{paths.run_dir}/crypto/x509-1/key",
         f"{paths.run_dir}/import-export/import-1",
+        f"{paths.backup_files_dir}/1",
     ]
     old = [put(path, OLD_S) for path in names]
     os.utime(f"{paths.run_dir}/crypto/x509-1", (time.time() - OLD_S,) * 2)

@@ -30,6 +30,29 @@ COMMANDS = (
       (('--zeroing-timeout-per-mib',), 'zeroing_timeout_per_mib', 'float', 'how much longer for each MiB, in seconds', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_EXPORT', False, True, False, '', (), (), ()),
+    ('fetch', 'copy one file out of a backup (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
+      ('path', 'path', 1, 1, 'string', ''),
+     ),
+     (
+      (('-o', '--output'), 'output', 'string', 'file to write, or a directory (its own name here)', True, None, (), 'FILE', False),
+      (('--backup',), 'backup', 'string', 'id of the backup; the newest without it', True, None, (), 'ID', False),
+      (('--disk',), 'disk', 'int', 'number of the disk; all without it', True, None, (), 'N', False),
+      (('--partition',), 'partition', 'int', 'number of the partition, 0 for a disk without any; all without it', True, None, (), 'N', False),
+     ),
+     (), 'backup.files:fetch', '', False, 'OP_BACKUP_FETCH', False, True, False, '', (), (), ()),
+    ('files', 'list file systems, or a directory, of a backup (not in Ganeti 3.1)',
+     (
+      ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
+      ('path', 'path', 0, 1, 'string', ''),
+     ),
+     (
+      (('--backup',), 'backup', 'string', 'id of the backup; the newest without it', True, None, (), 'ID', False),
+      (('--disk',), 'disk', 'int', 'number of the disk; all without it', True, None, (), 'N', False),
+      (('--partition',), 'partition', 'int', 'number of the partition, 0 for a disk without any; all without it', True, None, (), 'N', False),
+     ),
+     (), 'backup.files:listing', '', False, 'OP_BACKUP_FILES', False, True, False, '', (), (), ()),
     ('forget', 'remove a backup, or all but the newest; what others need of it they keep (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),

@@ -12,19 +12,19 @@ from ganeti.wire.backup_file import Backup, UnreadableBackupError, decode
 
 def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequence[NodeAnswer]) -> Iterator[Finding]:
     """*instances* are those that no job works on now: a backup of another one may be on its way."""
-    at_rest = {instance.uuid for instance in instances}
+    at_rest, stores = {instance.uuid for instance in instances}, set[str]()
     for answer in answers:
         if answer.error is not None:
             continue  # that the node does not answer is told elsewhere
-        node = view.node(answer.node_uuid).name
+        node, shared = view.node(answer.node_uuid).name, answer.value.shared
+        if shared in stores:
+            continue  # another node has told of it
+        stores |= {shared} - {""}
         for uuid, backup in answer.value.unfinished:
             if uuid in at_rest or view.get("instances", uuid) is None:
-                yield Finding(
-                    "ENODEORPHANLV",
-                    node,
-                    f"backup {backup} of {_name(view, uuid)} was begun and never finished: remove "
-                    f"/srv/ganeti/backup/{uuid}/{backup}.new",
-                )
+                place = f"{uuid}/{backup} from {shared}" if shared else f"/srv/ganeti/backup/{uuid}/{backup}.new"
+                told = f"backup {backup} of {_name(view, uuid)} was begun and never finished: remove {place}"
+                yield Finding("ENODEORPHANLV", node, told)
         for files in answer.value.backups:
             if why := files.fault or _fault(files.manifest, view.backups.keys):
                 what = f"backup {files.id} of {_name(view, files.instance_uuid)} cannot be used: {why}"

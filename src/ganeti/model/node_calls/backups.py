@@ -32,6 +32,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     backups: list[KeptFiles] = []
     unfinished: list[tuple[str, str]] = []
     """UUID of the instance and id of what has begun and has not come to its end."""
+    shared: str = ""
+    """Name of the store where that is not the node's own: other nodes reach the same backups."""
 
 
 class StoredDisk(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +158,17 @@ class BackupChunks(NodeRequest[ChunkPiece], frozen=True, kw_only=True):
     disk: int
     first: int
     end: int
+
+
+class BackupCheck(NodeRequest[int], frozen=True, kw_only=True):
+    """Open the chunks from *first* on, to *end* or as many as some seconds allow; gives the first not looked at."""
+
+    instance_uuid: str
+    chain: list[ChainLink]
+    disk: int
+    first: int
+    end: int
+    key: bytes
 
 
 class OpenedMoment(msgspec.Struct, frozen=True, kw_only=True):

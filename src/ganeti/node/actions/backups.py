@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls of the node that keeps incremental backups."""
 
+import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -8,6 +9,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backups import (
     BackupAppend,
     BackupBegin,
+    BackupCheck,
     BackupChunks,
     BackupDigests,
     BackupDiscard,
@@ -23,19 +25,22 @@ from ganeti.model.node_calls.backups import (
     StoredDisk,
 )
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
-from ganeti.node.backups.directory import BackupDirectory
 from ganeti.node.backups.interface import BackupStore
+from ganeti.node.backups.places import store_of
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
+from ganeti.wire.sealing import Sealing
 
+_CHECK_S = 5.0
+"""How long chunks are checked before the job hears how far it is."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _store(node: NodeState) -> BackupStore:
-    return BackupDirectory(node.paths.backup_dir)
+    return store_of(node.paths)
 
 
 async def _at_work(node: NodeState, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -76,7 +81,7 @@ async def backup_append(node: NodeState, asked: BackupAppend) -> int:
     )
 
 
-@answers(BackupFinish, timeout_s=SLOW_S)
+@answers(BackupFinish, timeout_s=DAY_S)
 async def backup_finish(node: NodeState, asked: BackupFinish) -> list[StoredDisk]:
     _require_same_boot(asked)
     return await _at_work(node, _store(node).finish, asked.instance_uuid, asked.id)
@@ -135,3 +140,20 @@ async def backup_digests(node: NodeState, asked: BackupDigests) -> bytes:
 async def backup_chunks(node: NodeState, asked: BackupChunks) -> ChunkPiece:
     store = _store(node)
     return await _at_work(node, store.chunks, asked.instance_uuid, asked.chain, asked.disk, asked.first, asked.end)
+
+
+@answers(BackupCheck, timeout_s=SLOW_S, changes=False)
+async def backup_check(node: NodeState, asked: BackupCheck) -> int:
+    return await _at_work(node, _check, _store(node), asked)
+
+
+def _check(store: BackupStore, asked: BackupCheck) -> int:
+    """Raises `BlockDeviceError` for the first chunk that is not what was written."""
+    sealing, first = Sealing(asked.key, asked.instance_uuid), asked.first
+    until_s = time.monotonic() + _CHECK_S
+    while first < asked.end and time.monotonic() < until_s:
+        piece = store.chunks(asked.instance_uuid, asked.chain, asked.disk, first, asked.end)
+        for chunk in piece.chunks:
+            sealing.open(asked.disk, chunk.number, chunk.data, chunk.digest)
+        first = piece.next
+    return first

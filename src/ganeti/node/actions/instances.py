@@ -116,7 +116,11 @@ async def instance_disks_steal(node: NodeState, *, instance: InstanceSpec, reaso
 @node_call()
 async def instance_start(node: NodeState, *, instance: InstanceSpec, paused: bool = False) -> None:
     """Start a guest on its disks (which are assembled if they were not)."""
-    disks = await attach_disks(node, instance)
+    await start_on(node, instance, await attach_disks(node, instance), paused=paused)
+
+
+async def start_on(node: NodeState, instance: InstanceSpec, disks: list[AttachedDisk], *, paused: bool = False) -> None:
+    """Start a guest on disks that are usable here."""
     forget_migrated(node, instance.name)
     await tell_metadata(node, instance)
     await node.hypervisor_of(instance).start(instance, disks, paused=paused)

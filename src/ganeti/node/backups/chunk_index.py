@@ -8,7 +8,7 @@ ever read as a whole: number (8 bytes), offset (8), length (4, zero for a chunk 
 import hashlib
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from ganeti.base.errors import BlockDeviceError
@@ -31,15 +31,21 @@ class Record(NamedTuple):
 class DiskFiles:
     """The files of one disk, open for reading; a file that is cut short is found when it is opened or read."""
 
-    def __init__(self, path: str) -> None:
-        """*path* is what both names begin with; raises `OSError`."""
+    def __init__(self, path: str, chunks: Callable[[int, int], bytes] | None = None) -> None:
+        """*path* is what both names begin with; raises `OSError`.
+
+        *chunks*: what reads the file of chunks (offset, length) where that is elsewhere.
+        """
         self._path = path
         self._index = os.open(f"{path}.index", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            self._chunks = os.open(f"{path}.chunks", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            os.close(self._index)
-            raise
+        self._chunks = -1
+        self._read_chunks = chunks or self._read_own
+        if chunks is None:
+            try:
+                self._chunks = os.open(f"{path}.chunks", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError:
+                os.close(self._index)
+                raise
         size = os.fstat(self._index).st_size
         self.count = size // _RECORD.size
 
@@ -48,7 +54,11 @@ class DiskFiles:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._index)
-        os.close(self._chunks)
+        if self._chunks >= 0:
+            os.close(self._chunks)
+
+    def _read_own(self, offset: int, length: int) -> bytes:
+        return os.pread(self._chunks, length, offset)
 
     @property
     def last(self) -> int:
@@ -67,7 +77,7 @@ class DiskFiles:
 
     def sealed(self, record: Record) -> bytes:
         """The chunk of a record; raises `BlockDeviceError` where the file ends before it."""
-        data = os.pread(self._chunks, record.length, record.offset)
+        data = self._read_chunks(record.offset, record.length)
         if len(data) != record.length:
             raise BlockDeviceError(f"The backup is damaged: {self._path}.chunks ends at {record.offset + len(data)}")
         return data
@@ -150,6 +160,11 @@ def merge(chain: Sequence[DiskFiles], path: str, *, keeps_zeros: bool) -> None:
 
 def stored(path: str) -> StoredDisk:
     """What the files are like; raises `OSError`."""
+    return stored_index(path, os.stat(f"{path}.chunks").st_size)
+
+
+def stored_index(path: str, chunk_bytes: int) -> StoredDisk:
+    """The same where the file of chunks, of so many bytes, is elsewhere."""
     digest, size = hashlib.sha256(), 0
     with open(f"{path}.index", "rb") as file:
         while data := file.read(_READ_BYTES):
@@ -157,7 +172,7 @@ def stored(path: str) -> StoredDisk:
             size += len(data)
     return StoredDisk(
         chunks=size // _RECORD.size,
-        chunk_bytes=os.stat(f"{path}.chunks").st_size,
+        chunk_bytes=chunk_bytes,
         index_bytes=size,
         index_sha256=digest.hexdigest(),
     )

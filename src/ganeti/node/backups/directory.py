@@ -30,22 +30,22 @@ MANIFEST, PROOF = "manifest.json", "proof.json"
 _ANSWER_BYTES = 4 * 1024 * 1024
 _WINDOW_CHUNKS = 1024
 _DISK_FILE = re.compile(r"disk([0-9]{1,3})\.([0-9]{1,9})\.(?:chunks|index)")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LARGEST_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
 class BackupDirectory(BackupStore):
     def __init__(self, top: str) -> None:
-        self._top = top
+        self.top = top
 
     def listed(self) -> Kept:
         backups: list[KeptFiles] = []
         unfinished: list[tuple[str, str]] = []
-        for uuid in _names(self._top):
-            if not _UUID.fullmatch(uuid):
+        for uuid in _names(self.top):
+            if not UUID_FORM.fullmatch(uuid):
                 continue
-            for name in _names(f"{self._top}/{uuid}"):
-                path = f"{self._top}/{uuid}/{name}"
+            for name in _names(f"{self.top}/{uuid}"):
+                path = f"{self.top}/{uuid}/{name}"
                 if name.endswith(UNFINISHED):
                     unfinished.append((uuid, name.removesuffix(UNFINISHED)))
                 else:
@@ -56,13 +56,13 @@ class BackupDirectory(BackupStore):
         fresh = self._path(instance_uuid, backup, fresh=True)
         if os.path.exists(self._path(instance_uuid, backup)):
             raise BlockDeviceError(f"There is a backup {backup} already")
-        os.makedirs(self._top, mode=0o700, exist_ok=True)
+        os.makedirs(self.top, mode=0o700, exist_ok=True)
         os.makedirs(fresh, mode=0o700, exist_ok=True)
         for disk in range(disks):
-            chunk_index.make(_disk(fresh, disk, 0))
+            chunk_index.make(disk_of(fresh, disk, 0))
 
     def append(self, instance_uuid: str, backup: str, disk: int, chunks: Sequence[Chunk], offset: int) -> int:
-        return chunk_index.append(_disk(self._path(instance_uuid, backup, fresh=True), disk, 0), chunks, offset)
+        return chunk_index.append(disk_of(self._path(instance_uuid, backup, fresh=True), disk, 0), chunks, offset)
 
     def finish(self, instance_uuid: str, backup: str) -> list[StoredDisk]:
         fresh = self._path(instance_uuid, backup, fresh=True)
@@ -75,17 +75,17 @@ class BackupDirectory(BackupStore):
             image_io.sync(fresh)
             os.rename(fresh, path)
             image_io.sync(os.path.dirname(path))
-            image_io.sync(self._top)
+            image_io.sync(self.top)
             return
         write_atomically(f"{path}/{MANIFEST}", manifest.encode(), mode=0o600)
         for name in _names(path):
-            if (found := _DISK_FILE.fullmatch(name)) and int(found[2]) != generation:
+            if (found := disk_files(name)) and found[1] != generation:
                 image_io.unlink(f"{path}/{name}")
 
     def discard(self, instance_uuid: str, backup: str) -> None:
         _remove(self._path(instance_uuid, backup, fresh=True))
         with contextlib.suppress(OSError):
-            os.rmdir(f"{self._top}/{instance_uuid}")
+            os.rmdir(f"{self.top}/{instance_uuid}")
 
     def merge(
         self, instance_uuid: str, older: ChainLink, newer: ChainLink, generation: int, *, keeps_zeros: bool
@@ -95,11 +95,11 @@ class BackupDirectory(BackupStore):
             for disk in range(newer.disks):
                 with contextlib.ExitStack() as stack:
                     chain = self._opened(stack, instance_uuid, [newer, older], disk)
-                    chunk_index.merge(chain, _disk(path, disk, generation), keeps_zeros=keeps_zeros)
+                    chunk_index.merge(chain, disk_of(path, disk, generation), keeps_zeros=keeps_zeros)
             return _settled(path, range(newer.disks), generation)
         except (OSError, BlockDeviceError):
             for disk in range(newer.disks):
-                chunk_index.unlink(_disk(path, disk, generation))
+                chunk_index.unlink(disk_of(path, disk, generation))
             raise
 
     def remove(self, instance_uuid: str, backup: str) -> bool:
@@ -115,7 +115,7 @@ class BackupDirectory(BackupStore):
 
     def stored(self, instance_uuid: str, link: ChainLink) -> list[StoredDisk]:
         path = self._path(instance_uuid, link.id)
-        return [chunk_index.stored(_disk(path, disk, link.generation)) for disk in range(link.disks)]
+        return [chunk_index.stored(disk_of(path, disk, link.generation)) for disk in range(link.disks)]
 
     def digests(self, instance_uuid: str, chain: Sequence[ChainLink], disk: int, first: int, count: int) -> bytes:
         with contextlib.ExitStack() as stack:
@@ -143,19 +143,25 @@ class BackupDirectory(BackupStore):
         """The files of a disk in all backups that have it: an older one may not have it yet. Raises `OSError`."""
         found = []
         for link in chain:
-            path = _disk(self._path(instance_uuid, link.id), disk, link.generation)
+            path = disk_of(self._path(instance_uuid, link.id), disk, link.generation)
             if disk < link.disks:
                 found.append(stack.enter_context(DiskFiles(path)))
         return found
 
     def _path(self, instance_uuid: str, backup: str, *, fresh: bool = False) -> str:
-        if not _UUID.fullmatch(instance_uuid) or file_name_fault(backup) or backup.endswith(UNFINISHED):
+        if not UUID_FORM.fullmatch(instance_uuid) or file_name_fault(backup) or backup.endswith(UNFINISHED):
             raise BlockDeviceError(f"'{shown(instance_uuid)}/{shown(backup)}' cannot be the place of a backup")
-        return f"{self._top}/{instance_uuid}/{backup}{UNFINISHED if fresh else ''}"
+        return f"{self.top}/{instance_uuid}/{backup}{UNFINISHED if fresh else ''}"
 
 
-def _disk(path: str, disk: int, generation: int) -> str:
+def disk_of(path: str, disk: int, generation: int) -> str:
     return f"{path}/disk{disk}.{generation}"
+
+
+def disk_files(name: str) -> tuple[int, int] | None:
+    """Disk and generation that a file is of; None for any other."""
+    found = _DISK_FILE.fullmatch(name)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _disks(path: str, generation: int) -> list[int]:
@@ -165,9 +171,9 @@ def _disks(path: str, generation: int) -> list[int]:
 
 def _settled(path: str, disks: Sequence[int], generation: int) -> list[StoredDisk]:
     for disk in disks:
-        chunk_index.sync(_disk(path, disk, generation))
+        chunk_index.sync(disk_of(path, disk, generation))
     image_io.sync(path)
-    return [chunk_index.stored(_disk(path, disk, generation)) for disk in disks]
+    return [chunk_index.stored(disk_of(path, disk, generation)) for disk in disks]
 
 
 def _names(directory: str) -> Iterator[str]:

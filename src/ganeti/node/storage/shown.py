@@ -19,8 +19,11 @@ PROGRAM = "qemu-storage-daemon"
 _START_S, _STOP_S, _POLL_S = 20.0, 20.0, 0.02
 
 
-async def show(world: NodeWorld, uuid: str, blockdev: dict[str, Any]) -> str:
-    """Give the path of the file; one that is there already is used. Raises `BlockDeviceError`."""
+async def show(world: NodeWorld, uuid: str, blockdev: dict[str, Any], *, reader: int | None = None) -> str:
+    """Give the path of the file; one that is there already is used. Raises `BlockDeviceError`.
+
+    With a *reader* (user id), that user alone owns the file, and nobody can write it.
+    """
     path = _file(world.paths, uuid)
     if _process(world.paths, uuid) is not None and _is_served(path):
         return path
@@ -28,12 +31,15 @@ async def show(world: NodeWorld, uuid: str, blockdev: dict[str, Any]) -> str:
     with open(path, "ab"):
         pass
     node = json.dumps(blockdev | {"node-name": "disk"})
-    export = f"type=fuse,id=show,node-name=disk,mountpoint={path},writable=on,growable=off,allow-other=off"
+    use = "writable=on,growable=off,allow-other=off" if reader is None else "writable=off,growable=off,allow-other=on"
+    export = f"type=fuse,id=show,node-name=disk,mountpoint={path},{use}"
     words = [PROGRAM, "--blockdev", node, "--export", export]
     pid = await world.spawn(words, log_path=f"{path}.log")
     _write(f"{path}.pid", str(pid))
     for _ in range(int(_START_S / _POLL_S)):
         if _is_served(path):
+            if reader is not None:
+                os.chown(path, reader, -1)
             return path
         if _has_ended(pid):
             break

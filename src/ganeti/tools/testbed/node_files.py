@@ -37,6 +37,7 @@ TOOLS = (
     "confd-client",
     "burnin",
     "import-export",
+    "backup-chain",
     "move-instance",
 )
 SSHD_CONFIG = """\

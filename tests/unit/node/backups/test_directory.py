@@ -6,11 +6,14 @@ import random
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backups import ChainLink, Chunk
 from ganeti.node.backups import chunk_index
+from ganeti.node.backups.bucket import Bucket
 from ganeti.node.backups.directory import BackupDirectory
+from ganeti.node.backups.object_store import BackupObjects
 from ganeti.wire.sealing import DIGEST_BYTES, EMPTY_DIGEST
 
 UUID = "6d1c1a2e-2a6e-4a3f-9b60-3a3a4e2b7c11"
@@ -20,6 +23,14 @@ NUMBERS = 3000
 @pytest.fixture
 def store(tmp_path: Path) -> BackupDirectory:
     return BackupDirectory(str(tmp_path / "kept"))
+
+
+@pytest.fixture(params=["directory", "objects"])
+def any_store(store: BackupDirectory, tmp_path: Path, request: pytest.FixtureRequest) -> BackupDirectory:
+    """Both have the same laws; the objects are in memory, by the library that reaches a bucket."""
+    if request.param == "directory":
+        return store
+    return BackupObjects(Bucket("s3://bucket", MemoryStore()), str(tmp_path / "spool"))
 
 
 def chunk(number: int, data: bytes) -> Chunk:
@@ -49,7 +60,8 @@ def content(store: BackupDirectory, chain: list[ChainLink]) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_chain_is_its_newest_chunks_before_and_after_merging(store: BackupDirectory, seed: int) -> None:
+def test_a_chain_is_its_newest_chunks_before_and_after_merging(any_store: BackupDirectory, seed: int) -> None:
+    store = any_store
     draw = random.Random(seed)
     wanted: dict[int, bytes] = {}
     states, chain = [], list[ChainLink]()
@@ -78,7 +90,8 @@ def test_a_chain_is_its_newest_chunks_before_and_after_merging(store: BackupDire
     assert [each.id for each in kept.backups] == ["b3"] and kept.backups[0].manifest == "another manifest of b3"
 
 
-def test_what_is_begun_is_no_backup_and_goes(store: BackupDirectory, tmp_path: Path) -> None:
+def test_what_is_begun_is_no_backup_and_goes(any_store: BackupDirectory, tmp_path: Path) -> None:
+    store = any_store
     make(store, "b0", {1: b"one"})
     store.begin(UUID, "b1", 1)
     store.append(UUID, "b1", 0, [chunk(1, b"two")], 0)
@@ -91,14 +104,14 @@ def test_what_is_begun_is_no_backup_and_goes(store: BackupDirectory, tmp_path: P
         store.discard(UUID, "b0")
     assert [each.id for each in store.listed().backups] == ["b0"] and not store.listed().unfinished
     assert (store.remove(UUID, "b0"), store.remove(UUID, "b0")) == (True, False)
-    assert list((tmp_path / "kept").iterdir()) == []
+    assert [path for path in tmp_path.glob("*/*/*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize(
     ("uuid", "backup"), [("..", "b0"), (UUID, ".."), (UUID, "a/b"), (UUID, ""), (UUID, "x.new"), (UUID, "\0")]
 )
-def test_nothing_outside_the_directory_is_reached(store: BackupDirectory, uuid: str, backup: str) -> None:
-    for act in (store.discard, store.remove, lambda *place: store.begin(*place, 1)):
+def test_nothing_outside_the_directory_is_reached(any_store: BackupDirectory, uuid: str, backup: str) -> None:
+    for act in (any_store.discard, any_store.remove, lambda *place: any_store.begin(*place, 1)):
         with pytest.raises(BlockDeviceError, match="cannot be the place of a backup"):
             act(uuid, backup)
 
@@ -121,6 +134,24 @@ def test_nothing_is_merged_that_is_not_there(store: BackupDirectory, tmp_path: P
     with pytest.raises(FileNotFoundError, match=file):
         content(store, [newer, older])
     assert not list((tmp_path / "kept" / UUID).glob("*/*.1.*"))
+
+
+def test_objects_that_are_gone_or_cut_are_told(tmp_path: Path) -> None:
+    """A node that has read the backup before sees it, too; its indexes of backups that are gone go."""
+    memory = MemoryStore()
+    stores = [BackupObjects(Bucket("s3://bucket", memory), str(tmp_path / node)) for node in ("node1", "node2")]
+    link = make(stores[0], "b0", {number: b"data" for number in range(9)})
+    before = stores[1].stored(UUID, link)
+    assert before[0].chunk_bytes == 36 and content(stores[1], [link]) == {number: b"data" for number in range(9)}
+    memory.put(f"{UUID}/b0/disk0.0.chunks", b"d" * 35)
+    assert stores[1].stored(UUID, link)[0].chunk_bytes == 35
+    with pytest.raises(BlockDeviceError, match="The backup is damaged"):
+        content(stores[1], [link])
+    memory.delete(f"{UUID}/b0/disk0.0.chunks")
+    with pytest.raises(FileNotFoundError):
+        stores[1].stored(UUID, link)
+    assert stores[0].remove(UUID, "b0")
+    assert stores[1].listed().backups == [] and not (tmp_path / "node2" / UUID).exists()
 
 
 def test_a_disk_that_the_older_backup_does_not_have_is_merged(store: BackupDirectory) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Incremental backups that nodes keep: finding them, and the chain that one of them needs."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from ganeti.base.errors import (
@@ -34,6 +34,12 @@ class Known:
     node_name: str
     backup: Backup
     proof: Proof | None = None
+    shared: str = ""
+    """Store that other nodes reach, too; empty for one of the node alone."""
+
+    def is_within_reach_of(self, node_uuid: str, stores: Mapping[str, str]) -> bool:
+        """Whether a node has this backup; *stores*: names of shared ones by node."""
+        return self.node_uuid == node_uuid or bool(self.shared and self.shared == stores.get(node_uuid))
 
     @property
     def link(self) -> ChainLink:
@@ -58,13 +64,15 @@ class Found:
     """Name of the node, UUID of the instance, id."""
     silent: list[str]
     """Sentences about nodes that could not say."""
+    stores: dict[str, str] = field(default_factory=dict)
+    """Names of shared stores, by the UUIDs of the nodes that use them."""
 
     def of(self, instance_uuid: str) -> list[Known]:
         return [each for each in self.backups if each.backup.instance_uuid == instance_uuid]
 
 
 async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
-    """All backups of all nodes that are not offline."""
+    """All backups of all nodes that are not offline; those in a store of several nodes count for the first of them."""
     nodes = [node.uuid for node in view.nodes() if not node.offline]
     keys = view.backups.keys
     found = Found([], [], [], [])
@@ -73,10 +81,17 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
         if answer.error is not None:
             found.silent.append(f"node {name}: {answer.error}")
             continue
+        shared = answer.value.shared
+        known = shared in found.stores.values()
+        if shared:
+            found.stores[answer.node_uuid] = shared
+        if shared and known:
+            continue
         found.unfinished.extend((name, uuid, backup) for uuid, backup in answer.value.unfinished)
         for files in answer.value.backups:
             try:
-                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), _proof(files, keys)))
+                proof = _proof(files, keys)
+                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), proof, shared))
             except UnreadableBackupError as err:
                 found.unusable.append(Unusable(answer.node_uuid, name, files.instance_uuid, files.id, str(err)))
     found.backups.sort(key=lambda each: (each.backup.created, each.backup.id))

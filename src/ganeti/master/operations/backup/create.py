@@ -126,7 +126,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             )
         if keeper.offline:
             raise PrerequisiteError(f"Node {keeper.name} is offline: choose another node", WRONG_STATE)
-        older = [each for each in of_instance if each.node_uuid == keeper.uuid]
+        older = [each for each in of_instance if each.is_within_reach_of(keeper.uuid, backups.stores)]
         if self.full or not older or older[-1].backup.key_id != current_key(view)[0]:
             return [], keeper, found is not None
         try:

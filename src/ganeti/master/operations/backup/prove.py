@@ -5,6 +5,7 @@ The trial guest is an instance without NICs that never becomes more than forthco
 instances counts it, and everything of it has its undo. What undoes it where the job dies takes it away at the end, too.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -13,11 +14,24 @@ import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import ExecutionError
+from ganeti.base.errors import ExecutionError, PrerequisiteError
+from ganeti.master.allocation import check_capacity
+from ganeti.master.allocators import BUILT_IN
 from ganeti.master.backups import RecordProof
+from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.backup.chains import Known, chain_of, choose, find_backups, lock_of, require_whole
+from ganeti.master.operations.backup.chains import (
+    Known,
+    chain_of,
+    choose,
+    find_backups,
+    links,
+    lock_of,
+    require_whole,
+    sealing_key,
+)
 from ganeti.master.operations.backup.description import described
+from ganeti.master.operations.backup.reading import serve, serving_name, unserve
 from ganeti.master.operations.backup.restore import Restored, restoration, restored
 from ganeti.master.operations.changes import RemoveInstance
 from ganeti.master.operations.instance.creation import create as creation
@@ -27,13 +41,15 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.backups import BackupNote, ForgetSigns, SignOfLife
+from ganeti.model.node_calls.backup_files import BackupBoot
+from ganeti.model.node_calls.backups import BackupCheck, BackupNote, ForgetSigns, SignOfLife
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 from ganeti.wire.backup_file import Proof, encode
+from ganeti.wire.sealing import CHUNK_BYTES
 
 PREFIX = "proof."
 _POLL_S = 1.0
@@ -99,7 +115,36 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         await require_whole(ctx, chain)
         asked = restored(self._trial(chain), described(chain[0], view), view, ctx.catalogue, no_nics=True)
         asked = _alone(asked, ctx.catalogue)
+        if self.pnode is None and self.iallocator is None:
+            kept = await self._where_kept(chain, asked, view, ctx)
+            if kept is not None:
+                return chain, *kept
         return chain, asked, await asked.gather(ctx, view)
+
+    async def _where_kept(
+        self, chain: list[Known], asked: Restored, view: ConfigView, ctx: OperationContext
+    ) -> tuple[Restored, creation.Facts] | None:
+        """The trial on the node that keeps the backup, which need not be restored there; None without room."""
+        templates = [ctx.catalogue.template(name) for name in view.cluster.enabled_disk_templates]
+        fitting = [
+            each
+            for each in templates
+            if each.node_count == 1 and each.has_disks and not (each.adopts_only or each.free_keys)
+        ]
+        if not fitting or not _boots_backups(asked, view, ctx):
+            return None
+        there = replace(asked, pnode=chain[0].node_name, disk_template=fitting[0].name)
+        try:
+            facts = await there.gather(ctx, view)
+            assert facts is not None
+            # Its room is promised, so that nobody need keep off the node, as with what an allocator chooses.
+            promised = dataclasses.replace(facts, chosen_by=BUILT_IN)
+            checked = there.check(view, promised, ctx)
+            await check_capacity(ctx, checked.instance.primary_node, checked.view_spec, checked.template)
+        except PrerequisiteError as err:
+            ctx.log.info(f"Restoring the backup on another node to boot it: {err}")
+            return None
+        return there, promised
 
     def check(
         self, view: ConfigView, facts: tuple[list[Known], Restored, creation.Facts | None], ctx: OperationContext
@@ -116,11 +161,10 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         sentence = f"forget what the console of {trial['name']} has shown"
         await ctx.undo.push(UndoNodeCall(sentence, node, ForgetSigns.call, trial))
         await ask(ctx.nodes, node, ForgetSigns(**trial))
-        spec = await checked.asked.make(checked.created, ctx)
-        sign = await self._sign(spec, ctx)
-        await stop_on_primary(ctx, spec, timeout_s=0.0)
-        for step in plan_of(ctx, spec).remove():
-            await take(ctx, step)
+        if node == checked.chain[0].node_uuid and _boots_backups(checked.asked, ctx.config.view(), ctx):
+            sign = await self._booted_where_kept(checked, ctx)
+        else:
+            sign = await self._booted_from_copy(checked, ctx)
         await ask(ctx.nodes, node, ForgetSigns(**trial))
         await ctx.config.commit(RemoveInstance(instance_uuid=uuid), settles=True)
         await self._note(checked.chain[0], sign, began_s, ctx)
@@ -130,6 +174,34 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
                 "restore it and look at its console, or say with --console-words what that shows when the guest is up"
             )
         ctx.log.info(f"Backup {backup.id} is proved: {sign}, after {ctx.clock.now_s() - began_s:.0f} s")
+        return sign
+
+    async def _booted_where_kept(self, checked: Checked, ctx: OperationContext) -> str:
+        """Boot from the chain itself: the guest reads of it what it needs."""
+        view, name = ctx.config.view(), serving_name(ctx)
+        spec = instance_spec(view, ctx.catalogue, view.instance(checked.created.instance.uuid))
+        await serve(ctx, checked.chain, name)
+        stop = {"instance": bare(spec), "timeout_s": 0}
+        undo = UndoNodeCall(
+            f"stop {spec.name} on {spec.primary_node}", spec.primary_node_uuid, "instance_shutdown", stop
+        )
+        await ctx.undo.push(undo)
+        ctx.log.info("* starting instance...")
+        await ask(ctx.nodes, spec.primary_node_uuid, BackupBoot(name=name, instance=spec))
+        sign = await self._sign(spec, ctx)
+        await ctx.nodes.call(spec.primary_node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
+        await unserve(ctx, checked.chain[0], name)
+        if sign:
+            await _check_chunks(ctx, checked.chain)
+        return sign
+
+    async def _booted_from_copy(self, checked: Checked, ctx: OperationContext) -> str:
+        """Restore it onto another node, and boot that."""
+        spec = await checked.asked.make(checked.created, ctx)
+        sign = await self._sign(spec, ctx)
+        await stop_on_primary(ctx, spec, timeout_s=0.0)
+        for step in plan_of(ctx, spec).remove():
+            await take(ctx, step)
         return sign
 
     async def _sign(self, spec: InstanceSpec, ctx: OperationContext) -> str:
@@ -163,6 +235,31 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         name = f"{PREFIX}{self.instance_name}"[:253]
         asked = {"iallocator": self.iallocator, "dry_run": self.dry_run}
         return restoration(name, list(chain), self.pnode, start=True, ignore_ipolicy=True, **asked)
+
+
+async def _check_chunks(ctx: OperationContext, chain: list[Known]) -> None:
+    """Have the node open all that the guest has not read; raises `BlockDeviceError` for what has rotted."""
+    newest, key = chain[0], sealing_key(ctx.config.view(), chain[0].backup.key_id)
+    for disk, kept in enumerate(newest.backup.disks):
+        ctx.log.info(f"Checking disk {disk} of backup {newest.backup.id} on {newest.node_name}")
+        first, total = 0, -(-kept.size // CHUNK_BYTES)
+        while first < total:
+            request = BackupCheck(
+                instance_uuid=newest.backup.instance_uuid,
+                chain=links(chain),
+                disk=disk,
+                first=first,
+                end=total,
+                key=key,
+            )
+            first = await ask(ctx.nodes, newest.node_uuid, request)
+            ctx.log.progress(f"disk {disk} is checked", first, total)
+            ctx.stop_if_cancelled()
+
+
+def _boots_backups(asked: Restored, view: ConfigView, ctx: OperationContext) -> bool:
+    hypervisor = asked.hypervisor or view.cluster.enabled_hypervisors[0]
+    return ctx.catalogue.hypervisor(hypervisor).boots_backups
 
 
 def _alone(asked: Restored, catalogue: Catalogue) -> Restored:

@@ -56,6 +56,7 @@ class FakeHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         can_copy_disks=True,
+        boots_backups=True,
         can_exchange_disks=True,
         can_move_disks=True,
     )

@@ -64,6 +64,7 @@ class KvmHypervisor(Hypervisor):
         can_balloon=True,
         can_hotplug=True,
         can_copy_disks=True,
+        boots_backups=True,
         can_exchange_disks=True,
         can_move_disks=True,
         needs_network_port=True,

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files of ext2, ext3 and ext4, read by `debugfs` of e2fsprogs, which needs no mount and no right.
+
+Only numbers of inodes are given to it: no name that a guest or a user chose is a part of its commands.
+"""
+
+import os
+import re
+import stat
+import tempfile
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.names import shown
+from ganeti.model.node_calls.backup_files import FileSystem, FoundPath, GuestFile
+from ganeti.node.backups import volumes
+from ganeti.ports.node_world import NodeWorld
+
+_ROOT = 2
+_MOST_LINKS = 40
+_MOST_ENTRIES = 10_000
+_LARGEST_LISTING, _LONGEST_LINK = 64 * 1024 * 1024, 4096
+_TAKE_S = 24 * 3600.0
+_ENTRY = re.compile(r"^/(\d+)/(\d{6})/(\d+)/(\d+)/([^/]*)/(\d*)/$", re.M)
+_FAST_LINK = re.compile(r'^Fast link dest: "(.*)"\s*\Z', re.M | re.S)
+_MOTTO = re.compile(r"debugfs \d.*")
+
+
+class GuestFiles:
+    """One file system; raises `BlockDeviceError` for what is damaged."""
+
+    def __init__(self, world: NodeWorld, file_system: FileSystem, descriptor: int, spool: str) -> None:
+        """*descriptor*: its disk, open for reading; *spool*: a directory for what is read."""
+        self._world, self._spool = world, spool
+        self._descriptor = descriptor
+        self._image = f"{volumes.name_of(descriptor)}?offset={file_system.offset}"
+
+    async def find(self, path: str) -> FoundPath | None:
+        """Symbolic links are followed, inside the file system."""
+        found = await self._walk(path)
+        if found is None:
+            return None
+        walked, inode, file = found
+        entries = None
+        if stat.S_ISDIR(file.mode):
+            inside = {name: each for name, each in (await self._entries(inode)).items() if name not in (".", "..")}
+            entries = [inside[name][1] for name in sorted(inside)[:_MOST_ENTRIES]]
+        cut = entries is not None and len(inside) > len(entries)
+        return FoundPath(path=walked, file=file, entries=entries, cut=cut)
+
+    async def take(self, path: str, target: str) -> None:
+        """Copy a regular file to *target*."""
+        found = await self._walk(path)
+        if found is None or not stat.S_ISREG(found[2].mode):
+            raise BlockDeviceError(f"{shown(path)} is no regular file in this backup")
+        _, inode, file = found
+        await self._say(f"cat <{inode}>", target, timeout_s=_TAKE_S)
+        if (size := os.stat(target).st_size) != file.size:
+            raise BlockDeviceError(f"{shown(path)} has {file.size} bytes, and {size} could be read: is there room?")
+
+    async def _walk(self, path: str) -> tuple[str, int, GuestFile] | None:
+        """Path without links, inode and file."""
+        todo = [part for part in path.split("/") if part]
+        root = (await self._entries(_ROOT))["."]
+        trail: list[tuple[str, int, GuestFile]] = [("", root[0], root[1])]
+        links = 0
+        while todo:
+            name = todo.pop(0)
+            if name == ".":
+                continue
+            if name == "..":
+                del trail[max(len(trail) - 1, 1) :]
+                continue
+            if not stat.S_ISDIR(trail[-1][2].mode):
+                return None
+            found = (await self._entries(trail[-1][1])).get(name)
+            if found is None:
+                return None
+            if not stat.S_ISLNK(found[1].mode):
+                trail.append((name, *found))
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                raise BlockDeviceError(f"{shown(path)} leads through too many symbolic links")
+            target = await self._link(*found)
+            todo = [part for part in target.split("/") if part] + todo
+            if target.startswith("/"):
+                del trail[1:]
+        return "/" + "/".join(each[0] for each in trail[1:]), trail[-1][1], trail[-1][2]
+
+    async def _entries(self, inode: int) -> dict[str, tuple[int, GuestFile]]:
+        text = await self._said(f"ls -p <{inode}>", _LARGEST_LISTING)
+        return {
+            name: (
+                int(number),
+                GuestFile(name=name, mode=int(mode, 8), uid=int(uid), gid=int(gid), size=int(size or 0)),
+            )
+            for number, mode, uid, gid, name, size in _ENTRY.findall(text)
+            if int(number)
+        }
+
+    async def _link(self, inode: int, file: GuestFile) -> str:
+        if file.size > _LONGEST_LINK:
+            raise BlockDeviceError(f"The symbolic link {shown(file.name)} is damaged")
+        fast = _FAST_LINK.search(await self._said(f"stat <{inode}>", _LARGEST_LISTING))
+        return fast[1] if fast else await self._said(f"cat <{inode}>", _LONGEST_LINK)
+
+    async def _said(self, command: str, most_bytes: int) -> str:
+        with tempfile.NamedTemporaryFile(dir=self._spool) as file:
+            await self._say(command, file.name)
+            return file.read(most_bytes).decode("utf-8", "replace")
+
+    async def _say(self, command: str, stdout_path: str, *, timeout_s: float = 120.0) -> None:
+        words = ["debugfs", "-R", command, self._image]
+        done = await volumes.as_nobody(
+            self._world, words, self._descriptor, stdout_path=stdout_path, timeout_s=timeout_s
+        )
+        said = [line for line in done.stderr.splitlines() if line.strip() and not _MOTTO.match(line)]
+        if said or done.status:
+            raise BlockDeviceError(
+                f"The file system in the backup cannot be read: {said[0] if said else f'status {done.status}'}"
+            )

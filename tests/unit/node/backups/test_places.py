@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The file that says where backups are kept: what it may name, and who may read it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.paths import Paths
+from ganeti.node.backups.directory import BackupDirectory
+from ganeti.node.backups.object_store import BackupObjects
+from ganeti.node.backups.places import store_of
+
+KEYS = {"access_key": "one", "secret_key": "two"}
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    (tmp_path / "etc/ganeti").mkdir(parents=True)
+    return Paths(str(tmp_path))
+
+
+def say(paths: Paths, place: Any, mode: int = 0o600) -> None:
+    path = Path(paths.backup_store_file)
+    path.write_text(place if isinstance(place, str) else json.dumps(place))
+    path.chmod(mode)
+
+
+def test_without_the_file_it_is_the_usual_directory(paths: Paths) -> None:
+    store = store_of(paths)
+    assert type(store) is BackupDirectory and store.top == paths.backup_dir
+
+
+def test_a_directory_must_be_there(paths: Paths) -> None:
+    say(paths, {"store": "/mnt/backups"})
+    with pytest.raises(
+        BlockDeviceError, match=r"/mnt/backups, which is for backups, is not there: make it, or mount it"
+    ):
+        store_of(paths)
+    os.makedirs(paths.under("/mnt/backups"))
+    store = store_of(paths)
+    assert type(store) is BackupDirectory and store.top == paths.under("/mnt/backups")
+
+
+def test_a_bucket_is_asked_for_nothing_yet(paths: Paths) -> None:
+    for store in ("s3://kept", "s3://kept/of-us/all"):
+        say(paths, {"store": store, "endpoint": "http://127.0.0.1:1", **KEYS})
+        found = store_of(paths)
+        assert isinstance(found, BackupObjects)
+        with pytest.raises(
+            BlockDeviceError, match=r"The store s3://kept.* of http://127\.0\.0\.1:1 refuses or does not"
+        ):
+            found.listed()
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        *("", "backups", "/", "//", "/mnt/../etc", "/etc/backups", "/var/lib/ganeti", "/usr"),
+        *("s3://", "s3://UPPER", "s3://a", "s3://kept/../b", "s3://kept//a", "s3:kept", "s3://kept/a b"),
+    ],
+)
+def test_other_places_are_refused(paths: Paths, store: str) -> None:
+    say(paths, {"store": store, **KEYS})
+    with pytest.raises(BlockDeviceError, match=r"Backups cannot be kept in|is no place for backups"):
+        store_of(paths)
+
+
+@pytest.mark.parametrize(
+    ("place", "mode", "words"),
+    [
+        ({"store": "/mnt"}, 0o640, "only root may read it: chmod 600"),
+        ({"store": "s3://kept"}, 0o600, "has no access_key or no secret_key"),
+        ({"store": "/mnt", "secret": "x"}, 0o600, "cannot be used: Object contains unknown field `secret`"),
+        ("{", 0o600, "cannot be used: Input data was truncated"),
+        ("[]", 0o600, "cannot be used: Expected `object`"),
+    ],
+)
+def test_a_file_that_cannot_be_used_keeps_nothing_elsewhere(paths: Paths, place: Any, mode: int, words: str) -> None:
+    say(paths, place, mode)
+    with pytest.raises(BlockDeviceError, match=words):
+        store_of(paths)

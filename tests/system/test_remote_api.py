@@ -389,12 +389,13 @@ class Load:
 
     def more(self) -> None:
         """Wait until ten more jobs were accepted, or almost."""
-        assert self._process.stdout
-        assert self._process.stdout.readline().strip().isdecimal()
+        assert self._process.stdout and self._process.stderr
+        line = self._process.stdout.readline().strip()
+        assert line.isdecimal(), self._process.stderr.read()
 
     def end(self) -> list[Any]:
         self._bed.run("touch", "/root/stop", node="node2")
-        said, errors = self._process.communicate(timeout=120)
+        said, errors = self._process.communicate(timeout=600)
         assert self._process.returncode == 0, errors
         return list(json.loads(said.splitlines()[-1]))
 

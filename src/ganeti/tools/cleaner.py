@@ -26,6 +26,7 @@ LOGS_KEPT = 50
 _LOG_DIRECTORY = {"node": "cleaner", "master": "master-cleaner"}
 _WATCHER_FILE = re.compile(r"watcher\..*(?:data|instance-status)|instance-status\.group-.+")
 _JOB = re.compile(r"job-[0-9]+")
+_READING = re.compile(r"job-[0-9]+")
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +78,16 @@ def _of_node(paths: Paths) -> Iterator[str]:
         yield from (f"{directory}/{name}" for name in _names(directory) if _WATCHER_FILE.fullmatch(name))
     for directory in (f"{paths.run_dir}/crypto", f"{paths.run_dir}/import-export", paths.backup_files_dir):
         yield from (f"{directory}/{name}" for name in _names(directory))
+    yield from _of_reading_backups(paths)
+
+
+def _of_reading_backups(paths: Paths) -> Iterator[str]:
+    """What a node that died meanwhile has kept: images of trial guests, backups that never came into their store."""
+    scratch = paths.backup_scratch_dir
+    yield from (f"{scratch}/{name}" for name in _names(scratch) if _READING.fullmatch(name))
+    for uuid in _names(f"{scratch}/store"):
+        directory = f"{scratch}/store/{uuid}"
+        yield from (f"{directory}/{name}" for name in _names(directory) if name.endswith(".new"))
 
 
 def _archived(paths: Paths) -> Iterator[str]:

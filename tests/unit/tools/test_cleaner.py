@@ -79,9 +79,12 @@ def test_a_node_forgets_what_the_watcher_told_long_ago_and_what_transfers_left(p
         f"{paths.run_dir}/crypto/x509-1/key",
         f"{paths.run_dir}/import-export/import-1",
         f"{paths.backup_files_dir}/1",
+        f"{paths.backup_scratch_dir}/job-1/disk0.qcow2",
+        f"{paths.backup_scratch_dir}/store/u/b1.new/disk0.0.index",
     ]
     old = [put(path, OLD_S) for path in names]
-    os.utime(f"{paths.run_dir}/crypto/x509-1", (time.time() - OLD_S,) * 2)
+    for path in (f"{paths.run_dir}/crypto/x509-1", *(os.path.dirname(name) for name in names[-2:])):
+        os.utime(path, (time.time() - OLD_S,) * 2)
     kept = [put(path.replace("1", "2"), FRESH_S) for path in names]
     kept += [put(f"{paths.data_dir}/{name}", OLD_S) for name in ("watcher.pause", "config.data", "queue/serial")]
     assert cleaner.main(["node"]) == 0

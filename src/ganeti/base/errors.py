@@ -40,6 +40,10 @@ The wire form of 3.1 is ``[class name, arguments]``; both directions are here.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+UNREADABLE_JSON = (ValueError, RecursionError)
+"""What decoding raises for a text that is no JSON, no UTF-8 (`UnicodeDecodeError`), of another type, or nested too
+deeply; `msgspec.DecodeError` alone is not all of it."""
+
 RESOLVER_ERROR = "resolver_error"
 INSUFFICIENT_RESOURCES = "insufficient_resources"
 TEMPORARILY_INSUFFICIENT = "temp_insufficient_resources"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ganeti.base.errors import TransportError, from_wire
+from ganeti.base.errors import UNREADABLE_JSON, TransportError, from_wire
 from ganeti.base.paths import Paths
 from ganeti.system.unix_socket import connect
 from ganeti.wire.framing import Connection
@@ -98,7 +98,7 @@ class LuxiPool:
             raise TransportError("The master daemon closed the connection")
         try:
             answer = _DECODER.decode(data)
-        except msgspec.DecodeError as err:
+        except UNREADABLE_JSON as err:
             raise TransportError(f"The answer of the master daemon is not understood: {err}") from err
         self._keep(connection)
         if not answer.success:

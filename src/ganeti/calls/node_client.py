@@ -21,6 +21,7 @@ import msgspec
 import ganeti.node.actions
 from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import (
+    UNREADABLE_JSON,
     GanetiError,
     NodeCallError,
     NodeTimeoutError,
@@ -217,7 +218,7 @@ async def _end(exchange: "asyncio.Future[Any]") -> None:
 def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:
     try:
         succeeded, value = _ANSWER.decode(body)
-    except msgspec.MsgspecError as err:
+    except UNREADABLE_JSON as err:
         raise NodeCallError(
             f"Node {node.name} gave an answer to {call} that cannot be read (HTTP status {status})"
         ) from err

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.confd.picture import Disk, Picture
 from ganeti.model.templates import PAIRED
 from ganeti.wire.confd import LINK, Fault, Kind, MasterField, Question, Status
@@ -184,7 +185,7 @@ def _below(value: msgspec.Raw, word: str) -> msgspec.Raw:
     try:
         found = msgspec.json.decode(value, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
         return found[word] if isinstance(found, dict) else found[_index(word)]
-    except (msgspec.DecodeError, KeyError, IndexError) as err:
+    except (*UNREADABLE_JSON, KeyError, IndexError) as err:
         raise _Unanswerable(Fault.ARGUMENT) from err
 
 

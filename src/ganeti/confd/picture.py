@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ConfigurationError
+from ganeti.base.errors import UNREADABLE_JSON, ConfigurationError
 from ganeti.wire.confd import Role
 
 
@@ -132,7 +132,7 @@ def read(content: bytes) -> Picture:
         sections = _SECTIONS.decode(content)
         file = _FILE.decode(content)
         instances = {uuid: _INSTANCE.decode(raw) for uuid, raw in file.instances.items()}
-    except msgspec.DecodeError as err:
+    except UNREADABLE_JSON as err:
         raise ConfigurationError(f"The configuration cannot be read: {err}") from err
     picture = Picture(content, sections, file.version, file.cluster, file.nodes, instances, file.instances, file.disks)
     picture.node_uuids = {node.name: uuid for uuid, node in file.nodes.items()}

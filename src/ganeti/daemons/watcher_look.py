@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_lock import WatcherLock
@@ -55,7 +55,7 @@ def _seen_since(paths: Paths, wanted_s: float) -> _Look | None:
     """What another one has seen, if it began to look since then."""
     try:
         seen = msgspec.json.decode(read_if_there(_look_file(paths)) or b"", type=_Look)
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         return None
     return seen if wanted_s <= seen.began_s <= _clock_s() else None
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 
 MAX_ATTEMPTS = 5
 FORGET_AFTER_S = 8 * 3600.0
@@ -111,7 +111,7 @@ def read_state(data: bytes | None) -> WatcherState:
         return WatcherState()
     try:
         return msgspec.json.decode(data, type=WatcherState)
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         return WatcherState()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.calls.serving import CallServer, handlers_of, serves
 from ganeti.node.metadata import Metadata
 from ganeti.system.files import read_if_there, write_atomically
@@ -26,7 +26,7 @@ class Guests:
         self._known: dict[str, Metadata] = {}
         try:
             kept = msgspec.json.decode(read_if_there(file) or b"[]", type=list[Metadata])
-        except msgspec.MsgspecError as err:
+        except UNREADABLE_JSON as err:
             _log.error("%s cannot be read, its guests have no metadata until they start again: %s", file, err)
             kept = []
         self._known = {each.address: each for each in kept}

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.storage.mirror.requests import (
     PORT,
@@ -101,5 +101,5 @@ def read_answer(line: bytes, answer: type[T], sender: str) -> T:
         if "error" in found:
             raise BlockDeviceError(msgspec.convert(found, Refusal).error)
         return msgspec.convert(found, answer)
-    except (msgspec.DecodeError, msgspec.ValidationError) as err:
+    except UNREADABLE_JSON as err:
         raise BlockDeviceError(f"{sender} answers what cannot be understood: {err}") from err

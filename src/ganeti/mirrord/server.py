@@ -9,7 +9,7 @@ import ssl
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
 from ganeti.mirrord.disk import Disk, Surroundings
 from ganeti.mirrord.peers import Streams
 from ganeti.mirrord.record import make_valid
@@ -131,7 +131,7 @@ class Server:
     async def _answered(self, line: bytes) -> bytes:
         try:
             answer: Answer | Refusal = await self.carry_out(msgspec.json.decode(line, type=OwnRequest))
-        except (GanetiError, OSError, msgspec.DecodeError) as err:
+        except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
         return msgspec.json.encode(answer) + b"\n"
 
@@ -150,7 +150,7 @@ class Server:
         try:
             request = msgspec.json.decode(line, type=PeerRequest)
             answer: Answer | Refusal = await self._answer_peer(request, writer)
-        except (GanetiError, OSError, msgspec.DecodeError) as err:
+        except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
         writer.write(msgspec.json.encode(answer) + b"\n")
         await writer.drain()

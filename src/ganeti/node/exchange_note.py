@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.base.paths import Paths
 from ganeti.model.node_requests import DiskSpec
 from ganeti.system.files import write_atomically
@@ -27,7 +28,7 @@ def has(paths: Paths, instance: str, disks: Sequence[DiskSpec]) -> bool:
     try:
         with open(_path(paths, instance), "rb") as source:
             noted = msgspec.json.decode(source.read(), type=list[str])
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, *UNREADABLE_JSON):
         return False
     return noted == [disk.uuid for disk in disks]
 

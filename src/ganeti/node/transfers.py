@@ -14,7 +14,7 @@ from glob import glob
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.names import shown
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.transfers import TransferKey, TransferState
@@ -146,7 +146,7 @@ class Transfers:
                 return read_status(file.read())
         except FileNotFoundError:
             return Status()
-        except msgspec.MsgspecError as err:
+        except UNREADABLE_JSON as err:
             raise BlockDeviceError(f"The status of transfer {name} cannot be read: {err}") from err
 
     def _last_words(self, name: str) -> str:

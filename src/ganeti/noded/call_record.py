@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, from_wire
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError, from_wire
 from ganeti.base.paths import Paths
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.system.flight_record import FlightRecord, job, names_in
@@ -36,6 +36,6 @@ def _outcome(answer: bytes) -> str:
         return "ended"
     try:
         error = from_wire(msgspec.json.decode(answer)[1])
-    except (msgspec.MsgspecError, GanetiError, IndexError, TypeError) as err:
+    except (*UNREADABLE_JSON, GanetiError, IndexError, TypeError) as err:
         return f"failed in a way that cannot be read ({err})"
     return f"failed ({error})"

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.clocks import sent_fault
-from ganeti.base.errors import GanetiError, NodeCallError, NodeTimeoutError, ParameterError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError, NodeCallError, NodeTimeoutError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.actions.registry import REGISTRY, NodeCall
 from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
@@ -160,7 +160,7 @@ class NodeCalls:
                 raise ParameterError(f"Node call '{name}' is not known here")
             try:
                 envelope = msgspec.json.decode(body, type=Envelope)
-            except msgspec.MsgspecError as err:
+            except UNREADABLE_JSON as err:
                 raise ParameterError(f"Node call {name}: the request cannot be read: {err}") from err
             if call.changes and envelope.job and (fault := sent_fault(state.world.node_name, sent_at, time.time())):
                 raise NodeCallError(fault)
@@ -331,7 +331,7 @@ class NodeCalls:
         for raw in lines:
             try:
                 line = msgspec.json.decode(raw, type=_Line)
-            except msgspec.MsgspecError:
+            except UNREADABLE_JSON:
                 continue  # the daemon was killed while it wrote this line
             if line.body is None:
                 interrupted[line.number] = line.call
@@ -403,7 +403,7 @@ def _read_fences(paths: Paths) -> tuple[Fences | None, str | None]:
         return None, None
     try:
         found = msgspec.json.decode(data, type=_FencesFile)
-    except msgspec.MsgspecError as err:
+    except UNREADABLE_JSON as err:
         raise NodeCallError(
             f"{paths.epoch_file} cannot be read ({err}): remove it if this node has one master"
         ) from err

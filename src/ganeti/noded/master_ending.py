@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.model.objects import Cluster
 from ganeti.node.actions.master_ip import MasterAddress, node_deactivate_master_ip
@@ -199,7 +199,7 @@ def uses_script(paths: Paths) -> bool:
     try:
         plain = msgspec.json.decode(msgspec.json.decode(data or b"", type=_Head).cluster)
         return bool(Cluster.from_plain(plain).use_external_mip_script)
-    except (msgspec.MsgspecError, GanetiError):
+    except (*UNREADABLE_JSON, GanetiError):
         return False
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ConfigurationError
+from ganeti.base.errors import UNREADABLE_JSON, ConfigurationError
 from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
 from ganeti.master.config.store import Loaded, StoredCommit
 from ganeti.master.config.stream import COMMITS_KEPT, event_of
@@ -303,5 +303,5 @@ def _kept_in(meta: dict[str, str]) -> Kept | None:
 def read_object(kind: str, uuid: str, data: bytes) -> ConfigObject:
     try:
         return KINDS[kind].from_plain(msgspec.json.decode(data))
-    except (KeyError, AttributeError, msgspec.DecodeError, ConfigurationError) as err:
+    except (KeyError, AttributeError, *UNREADABLE_JSON, ConfigurationError) as err:
         raise ConfigurationError(f"The stored object {kind}/{uuid} cannot be read: {err}") from err

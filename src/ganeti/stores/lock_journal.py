@@ -18,7 +18,7 @@ import time
 
 import msgspec
 
-from ganeti.base.errors import LockError
+from ganeti.base.errors import UNREADABLE_JSON, LockError
 from ganeti.master.locks.effects import Effect
 from ganeti.master.locks.snapshot import Saved, effects_to_plain, from_plain, redo, to_plain
 from ganeti.master.locks.table import LockTable
@@ -105,7 +105,7 @@ def _read(data: bytes) -> Saved | None:
     first, *changes = data.split(b"\n")
     try:
         plain = msgspec.json.decode(first)
-    except (msgspec.DecodeError, RecursionError) as err:
+    except UNREADABLE_JSON as err:
         raise LockError("is cut off within its first line" if data and not changes else f"is not JSON ({err})") from err
     if isinstance(plain, list) or (isinstance(plain, dict) and "version" not in plain):
         return None
@@ -124,7 +124,7 @@ def _read(data: bytes) -> Saved | None:
 def _redo(saved: Saved, number: int, line: bytes) -> None:
     try:
         time_s, effects = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError, TypeError, ValueError) as err:
+    except (*UNREADABLE_JSON, TypeError) as err:
         raise LockError(f"line {number}: {err}") from err
     redo(saved, time_s, effects)
 

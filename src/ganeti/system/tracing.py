@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.base.paths import Paths
 from ganeti.system.spans import Collector, Span
 
@@ -31,7 +32,7 @@ def collector(paths: Paths) -> Collector | None:
             return msgspec.json.decode(file.read(), type=Collector)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as err:
+    except (OSError, *UNREADABLE_JSON) as err:
         _log.error("nothing is traced: %s: %s", paths.tracing_file, err)
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import LockError
+from ganeti.base.errors import UNREADABLE_JSON, LockError
 from ganeti.calls.serving import serves
 from ganeti.master.config.records import Commit, Position
 from ganeti.master.locks.owners import Owner
@@ -110,6 +110,6 @@ def _load(path: str) -> PromiseTable:
         return PromiseTable()
     try:
         return PromiseTable.from_plain(msgspec.json.decode(data))
-    except (LockError, msgspec.DecodeError) as err:
+    except (LockError, *UNREADABLE_JSON) as err:
         _log.warning("%s %s; it is passed over", path, err)
         return PromiseTable()

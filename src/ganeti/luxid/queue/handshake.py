@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.wire.framing_sync import END
 
 _SEND_S = 5.0
@@ -59,7 +60,7 @@ class Handshake:
         asyncio.get_running_loop().remove_reader(self._pipe)
         try:
             greeting = msgspec.json.decode(self._received.partition(END)[0], type=Greeting)
-        except msgspec.DecodeError:
+        except UNREADABLE_JSON:
             self.close()
             self._lost()
             return

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ganeti.base.errors import ConfigurationError, JobFileCorrupted
+from ganeti.base.errors import UNREADABLE_JSON, ConfigurationError, JobFileCorrupted
 from ganeti.master.queue.outcomes import Outcome
 from ganeti.ports.config import Change
 from ganeti.ports.context import UndoChange, UndoNodeCall
@@ -116,7 +116,7 @@ def _is_record(text: bytes) -> bool:
     """Whether it is a line that was synced when it was written."""
     try:
         line = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         return False
     return isinstance(line, dict) and not {"record", "settles", _TOGETHER}.isdisjoint(line)
 
@@ -127,7 +127,7 @@ def decode_lines(raw: bytes) -> list[Line]:
     for number, text in enumerate(whole_part(raw).splitlines(), 1):
         try:
             line = msgspec.json.decode(text)
-        except msgspec.DecodeError as err:
+        except UNREADABLE_JSON as err:
             raise JobFileCorrupted(f"Line {number} of the undo log is damaged: {err}") from err
         together = line.get(_TOGETHER, [line]) if isinstance(line, dict) else [line]
         if not isinstance(together, list) or not all(isinstance(each, dict) for each in together):

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked
 from ganeti.rapi.caller import Caller
@@ -84,7 +85,7 @@ def _filter(asked: Asked) -> Any:
         return None
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as err:
+    except UNREADABLE_JSON as err:
         raise RequestRefused(400, f'The argument \'filter\' is not JSON, such as ["=", "name", "web1"]: {err}') from err
 
 

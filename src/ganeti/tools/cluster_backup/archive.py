@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, PrerequisiteError
 from ganeti.system.files import sync_directory
 
 MANIFEST = "manifest.json"
@@ -94,7 +94,7 @@ def reading(path: str) -> Iterator[tuple[Manifest, Iterator[Content]]]:
         with tarfile.open(path, mode="r:gz") as archive:
             manifest = _manifest(archive, path)
             yield manifest, _contents(archive, manifest, path)
-    except (tarfile.TarError, EOFError, OSError, msgspec.DecodeError) as err:
+    except (tarfile.TarError, EOFError, OSError, *UNREADABLE_JSON) as err:
         if isinstance(err, FileNotFoundError):
             raise PrerequisiteError(f"There is no file {path}", WRONG_INPUT) from err
         raise PrerequisiteError(f"{path} is damaged, or no backup of a cluster: {err}", WRONG_INPUT) from err

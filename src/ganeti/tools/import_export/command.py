@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, ParameterError, TransportError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError, ParameterError, TransportError
 from ganeti.system.files import write_atomically
 from ganeti.system.livelock import LiveLock
 from ganeti.tools.import_export import stream, tunnel
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.unlink(file.name)  # it holds private OS parameters
         else:
             task = _task(options)
-    except (GanetiError, OSError, msgspec.DecodeError) as err:
+    except (GanetiError, OSError, *UNREADABLE_JSON) as err:
         print(f"{NAME}: {err}", file=sys.stderr)
         return 1
     return Transfer(task, options.statusfile).run()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.take_over.cluster_part import ClusterPart, Plan, sentences
 from ganeti.tools.take_over.foretold import foretold
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GanetiError, OSError) as err:
         print(f"{NAME}: {err}", file=sys.stderr)
         return 1
-    except msgspec.DecodeError as err:
+    except UNREADABLE_JSON as err:
         print(f"{NAME}: the input cannot be read: {err}", file=sys.stderr)
         return 1
 

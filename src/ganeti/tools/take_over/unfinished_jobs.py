@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ganeti.base.errors import WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_STATE, PrerequisiteError
 from ganeti.wire.job_file import FINAL_STATUSES
 
 _NAME = re.compile(r"job-(\d+)")
@@ -36,7 +36,7 @@ def unfinished_jobs(queue_dir: str) -> list[int]:
                 job = msgspec.json.decode(file.read(), type=_Job)
         except FileNotFoundError:
             continue  # archived meanwhile
-        except msgspec.DecodeError as err:
+        except UNREADABLE_JSON as err:
             raise PrerequisiteError(f"{path} cannot be read ({err}): move it away first", WRONG_STATE) from err
         if any(op.status not in FINAL_STATUSES for op in job.ops):
             found.append(int(match[1]))

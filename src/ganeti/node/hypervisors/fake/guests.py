@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from ganeti.base.errors import HypervisorError
+from ganeti.base.errors import UNREADABLE_JSON, HypervisorError
 from ganeti.system.boot import boot_identity
 from ganeti.system.files import write_atomically
 
@@ -67,7 +67,7 @@ class Guests:
                 guest = msgspec.json.decode(source.read(), type=Guest)
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError as err:
+        except UNREADABLE_JSON as err:
             raise HypervisorError(f"The file {self._path(name)} cannot be read: {err}") from err
         return guest if guest.boot == boot_identity() else None
 

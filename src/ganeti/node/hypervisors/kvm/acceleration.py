@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import CommandError, HypervisorError
+from ganeti.base.errors import UNREADABLE_JSON, CommandError, HypervisorError
 from ganeti.node.hypervisors.kvm.emulator import KVM, TCG, Emulator
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
@@ -123,5 +123,5 @@ def _read(path: str) -> Answer | None:
     try:
         with open(path, "rb") as source:
             return msgspec.json.decode(source.read(), type=Answer)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE_JSON):
         return None

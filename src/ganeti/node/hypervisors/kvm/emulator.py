@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import CommandError, HypervisorError
+from ganeti.base.errors import UNREADABLE_JSON, CommandError, HypervisorError
 from ganeti.node.hypervisors.kvm.parameters import DEFAULT_KVM_PATH
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
@@ -125,7 +125,7 @@ def _read(path: str) -> Emulator | None:
     try:
         with open(path, "rb") as source:
             return msgspec.json.decode(source.read(), type=Emulator)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE_JSON):
         return None
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ganeti.base.errors import HypervisorError
+from ganeti.base.errors import UNREADABLE_JSON, HypervisorError
 from ganeti.model.node_requests import InstanceSpec, NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.system.files import write_atomically
@@ -164,5 +164,5 @@ def _read(path: str, kind: type[T]) -> T | None:
             return msgspec.json.decode(source.read(), type=kind)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as err:
+    except (OSError, *UNREADABLE_JSON) as err:
         raise HypervisorError(f"The file {path} cannot be read: {err}") from err

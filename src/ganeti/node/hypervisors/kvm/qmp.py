@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A client of QEMU's machine protocol (QMP): one connection, commands one after another, events beside them.
 
-A QMP socket serves one client at a time: connections are kept short, and who finds it taken waits for its turn.
+A QMP socket serves one client at a time: connections are kept short, and who finds it taken waits for its turn. A QEMU
+that a guest has taken over may send anything: it is read with limits.
 """
 
 import asyncio
@@ -12,11 +13,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from ganeti.base.errors import HypervisorError
+from ganeti.base.errors import UNREADABLE_JSON, HypervisorError
 from ganeti.node.hypervisors.kvm import sockets
 
 CONNECT_S = 10.0
 COMMAND_S = 30.0
+EVENTS_MAX = 1000
+"""The newest that nobody waits for are kept: one that waits for days, or a guest that floods it, costs no more."""
 
 
 class QmpError(HypervisorError):
@@ -142,21 +145,24 @@ class Qmp:
             self._keep_event(message)
 
     def _keep_event(self, message: dict[str, Any]) -> None:
-        if "event" in message:
+        if isinstance(message.get("event"), str):
             self._events.append(message)
+            del self._events[:-EVENTS_MAX]
 
     async def _read(self) -> dict[str, Any]:
         if self._reader is None:
             raise QmpGoneError(f"The connection to {self._path} is closed")
         try:
             line = await self._reader.readline()
+        except ValueError as err:
+            raise HypervisorError(f"QEMU sent a line without end on {self._path}") from err
         except OSError as err:
             raise QmpGoneError(f"QEMU closed {self._path}: {err}") from err
         if not line:
             raise QmpGoneError(f"QEMU closed {self._path}")
         try:
             message = json.loads(line)
-        except ValueError as err:
+        except UNREADABLE_JSON as err:
             raise HypervisorError(f"QEMU sent what is no JSON on {self._path}") from err
         if not isinstance(message, dict):
             raise HypervisorError(f"QEMU sent what is no message on {self._path}")

@@ -11,7 +11,7 @@ import pytest
 
 from ganeti.base.errors import HypervisorError
 from ganeti.node.hypervisors.kvm import sockets
-from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError, QmpTimeoutError
+from ganeti.node.hypervisors.kvm.qmp import EVENTS_MAX, Qmp, QmpError, QmpGoneError, QmpTimeoutError
 
 GREETING = {"QMP": {"version": {}, "capabilities": []}}
 Handler = Callable[[dict[str, Any], asyncio.StreamWriter], Awaitable[None]]
@@ -125,3 +125,41 @@ def test_a_path_longer_than_the_kernel_takes(tmp_path: Path) -> None:
     conversation(deep / "q", echo, story)
     with pytest.raises(HypervisorError, match="shorter name"):
         sockets.listen(str(deep / ("n" * 120)))
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        (b'{"return": "\xff"}\n', "no JSON"),
+        (b'{"return": ' + b"[" * 20_000 + b"\n", "no JSON"),
+        (b"[]\n", "no message"),
+        (b"x" * (64 * 1024 * 1024), "a line without end"),
+    ],
+)
+def test_a_qemu_that_is_taken_over_sends_anything(tmp_path: Path, sent: bytes, sentence: str) -> None:
+    async def lie(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        writer.write(sent)
+
+    async def story() -> None:
+        async with Qmp(str(tmp_path / "q")) as qmp:
+            with pytest.raises(HypervisorError, match=sentence):
+                await qmp.execute("query-status", timeout_s=30.0)
+
+    conversation(tmp_path / "q", lie, story)
+
+
+def test_events_that_nobody_waits_for_are_not_kept_for_ever(tmp_path: Path) -> None:
+    async def flood(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        for number in range(3 * EVENTS_MAX):
+            say(writer, {"event": "BALLOON_CHANGE", "data": {"actual": number}})
+        say(writer, {"event": ["no", "name"]})
+        say(writer, {"event": "SHUTDOWN"})
+        say(writer, {"return": {}, "id": message["id"]})
+
+    async def story() -> None:
+        async with Qmp(str(tmp_path / "q")) as qmp:
+            await qmp.execute("query-status", timeout_s=30.0)
+            assert len(qmp._events) == EVENTS_MAX
+            assert (await qmp.wait_event("SHUTDOWN", timeout_s=1))["event"] == "SHUTDOWN"
+
+    conversation(tmp_path / "q", flood, story)

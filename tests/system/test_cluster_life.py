@@ -293,9 +293,37 @@ def test_a_node_leaves_and_comes_again(bed: Layout, master: Master) -> None:
     assert master.roles() == {"node1": "M", "node2": "C"}
     assert list(Path(f"{bed.node('node3').upper}/var/lib/ganeti").glob("*")) == []
     eventually(lambda: "ganeti-" not in master.good("ps", "-eo", "args", node="node3"), "the end of node3's daemons")
+    machines_that_are_not_right_are_refused(bed, master)
     master.good("gnt-node", "add", "node3")
     assert master.roles() == {"node1": "M", "node2": "C", "node3": "C"}
     assert master.verify().returncode == 0
+
+
+def machines_that_are_not_right_are_refused(bed: Layout, master: Master) -> None:
+    """Another cluster's node, a name that leads elsewhere, a full disk: both sides stay as they were."""
+    before = master.configuration()
+    data = "/var/lib/ganeti"
+
+    def on_node3(script: str) -> None:
+        master.good("sh", "-c", script, node="node3")
+
+    def refuses(sentence: str) -> None:
+        assert sentence in master.refused("gnt-node", "add", "node3")
+        assert master.configuration() == before
+        assert "ganeti-" not in master.good("ps", "-eo", "args", node="node3")
+
+    on_node3(f"echo other >{data}/ssconf_cluster_name")
+    refuses("belongs to the cluster 'other'")
+    on_node3(f"test $(ls {data}) = ssconf_cluster_name && rm {data}/ssconf_cluster_name")
+    hosts = master.good("cat", "/etc/hosts")
+    for address, sentence in ((bed.node("node2").address, "the address of the node node2"), ("127.0.0.1", "loopback")):
+        master.good("sh", "-c", f"sed -i 's/^[0-9.]* *node3$/{address} node3/' /etc/hosts")
+        assert f"{address} node3" in master.good("cat", "/etc/hosts")
+        refuses(sentence)
+    master.good("sh", "-c", f"cat >/etc/hosts <<'END'\n{hosts}END")
+    on_node3(f"mount -t tmpfs -o size=16k tmpfs {data}")
+    refuses("No space left on device")
+    on_node3(f'test -z "$(ls -A {data})" && umount {data} && test -z "$(ls -A {data})"')
 
 
 def test_a_node_is_added_again(bed: Layout, master: Master) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Failed log-ins of late, by address: slows down those who guess. Pure."""
 
+import ipaddress
 from collections.abc import Callable
 from typing import Final
 
@@ -8,6 +9,7 @@ FAILURES_MAX: Final = 10
 FAILURES_S: Final = 60.0
 """So many failed log-ins in this time from one address, and the next ones are not even tried."""
 _ADDRESSES_MAX: Final = 4096
+_SITE_BITS: Final = 64
 
 
 class FailedLogins:
@@ -19,13 +21,28 @@ class FailedLogins:
 
     def note(self, address: str) -> None:
         """A log-in from *address* has failed. Of too many addresses the one noted first is forgotten."""
+        address = _site(address)
         if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
             del self._times[next(iter(self._times))]
         self._times.setdefault(address, []).append(self._now_s())
 
     def too_many(self, address: str) -> bool:
         """Whether the next log-in from *address* is not to be tried."""
+        address = _site(address)
         late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
         if late:
             self._times[address] = late
         return len(late) >= FAILURES_MAX
+
+
+def _site(address: str) -> str:
+    """An IPv4 address, or the network of an IPv6 address, whose owner has 2^64 of them."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed), _SITE_BITS), strict=False).network_address)

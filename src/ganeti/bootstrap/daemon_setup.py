@@ -3,7 +3,7 @@
 
 import time
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import FileSet, Machine
@@ -53,8 +53,8 @@ def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
         )
     join_input.check_ssconf(request.ssconf, request.cluster_name)
     join_input.check_cluster_files(request.cluster_files)
-    if request.hmac_key is not None and not request.hmac_key.strip():
-        raise PrerequisiteError("hmac_key must not be empty", WRONG_INPUT)
+    if request.hmac_key is not None:
+        join_input.check_secret("hmac_key", request.hmac_key)
     if request.node_daemon_certificate is None:
         return None
     pem = join_input.split_node_pem(request.node_daemon_certificate, request.node_name)

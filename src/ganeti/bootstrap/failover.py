@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base import version
-from ganeti.base.errors import WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError
 from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import call_node
@@ -123,7 +123,7 @@ def read_copy(machine: Machine) -> Copy:
     paths = machine.paths
     try:
         return _read_database(paths.config_database)
-    except (sqlite3.Error, GanetiError, msgspec.MsgspecError, LookupError, ValueError, StopIteration) as err:
+    except (sqlite3.Error, GanetiError, *UNREADABLE_JSON, LookupError, StopIteration) as err:
         raise _no_copy(paths, machine.hostname, str(err) or "it is empty") from err
 
 

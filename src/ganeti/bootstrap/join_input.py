@@ -7,6 +7,7 @@ authority is another one.
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +16,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from ganeti.base.clocks import clock_fault
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.names import host_name_fault
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.init_options import ssh_key
 from ganeti.bootstrap.ssh_keys import HOST_KEY_KINDS, same_key
@@ -81,7 +83,7 @@ def decode(data: bytes, shape: type[Input]) -> Input:
         text, _, path = str(err).partition(" - at `$")
         where = path.rstrip("`").lstrip(".")
         raise PrerequisiteError(f"The input is not right: {where + ': ' if where else ''}{text}", WRONG_INPUT) from err
-    except msgspec.DecodeError as err:
+    except UNREADABLE_JSON as err:
         raise PrerequisiteError(f"The input is not one JSON object: {err}", WRONG_INPUT) from err
 
 
@@ -89,6 +91,8 @@ def check_cluster_name(name: str, paths: Paths) -> None:
     """Refuse an empty name, and a machine that belongs to another cluster."""
     if not name.strip():
         raise PrerequisiteError("The input is not right: cluster_name must not be empty", WRONG_INPUT)
+    if (fault := host_name_fault(name)) is not None:
+        raise PrerequisiteError(f"The input is not right: cluster_name: {fault}", WRONG_INPUT)
     mine = _read(paths.ssconf_file("cluster_name")).strip()
     if mine and mine != name:
         raise PrerequisiteError(
@@ -104,8 +108,10 @@ def check_clock(masters_s: float | None, now_s: float) -> None:
 
 
 def check_same_authority(given: str, paths: Paths) -> None:
-    """Refuse a machine whose certificate comes from another authority."""
+    """Refuse what holds no certificate, and a machine whose certificate comes from another authority."""
     theirs = {_fingerprint(certificate) for certificate in certificates_in(given)}
+    if not theirs:
+        raise PrerequisiteError("node_daemon_certificate holds no certificate", WRONG_INPUT)
     mine = certificates_in(_read(paths.authority_cert)) or certificates_in(_read(paths.server_cert))[-1:]
     if mine and not {_fingerprint(certificate) for certificate in mine} & theirs:
         raise PrerequisiteError(
@@ -160,6 +166,14 @@ def _check_node_pem(parts: NodePem, node_name: str | None) -> None:
         raise PrerequisiteError(
             "node_daemon_certificate: the certificate was not issued by the authority beside it", WRONG_INPUT
         ) from err
+    for certificate_of, one in (("certificate", certificate), ("authority's certificate", authority)):
+        if not one.not_valid_before_utc <= datetime.now(UTC) <= one.not_valid_after_utc:
+            valid = f"{one.not_valid_before_utc:%Y-%m-%d %H:%M} to {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+            raise PrerequisiteError(
+                f"node_daemon_certificate: the {certificate_of} is valid from {valid}, which is not now: set the clock "
+                "right, or renew it on the master (gnt-cluster renew-crypto --new-cluster-certificate)",
+                WRONG_STATE,
+            )
     if node_name is not None and node_name not in names_of(certificate):
         raise PrerequisiteError(
             f"node_daemon_certificate is of {' and '.join(names_of(certificate))}, not of the node '{node_name}'",
@@ -221,12 +235,22 @@ def check_ssconf(values: dict[str, str], cluster_name: str) -> None:
         )
 
 
+def check_secret(where: str, text: str) -> None:
+    """A secret is one line: whoever reads only the first would know another one than who reads all."""
+    if not text.strip():
+        raise PrerequisiteError(f"{where} must not be empty", WRONG_INPUT)
+    if not (text.strip().isascii() and text.strip().isprintable()):
+        raise PrerequisiteError(f"{where} must be one line of printable characters", WRONG_INPUT)
+
+
 def check_cluster_files(files: dict[str, str]) -> None:
     for name in files:
         if name not in CLUSTER_FILES:
             raise PrerequisiteError(
                 f"cluster_files: '{name}' is not one of {', '.join(sorted(CLUSTER_FILES))}", WRONG_INPUT
             )
+        if not files[name].strip():
+            raise PrerequisiteError(f"cluster_files: '{name}' must not be empty", WRONG_INPUT)
 
 
 def _public_part(private: str, where: str) -> str:

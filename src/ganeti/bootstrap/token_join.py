@@ -14,9 +14,10 @@ import json
 import secrets
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
@@ -29,11 +30,12 @@ from ganeti.system.environment import any_address
 PORT = 1817
 VALID_S = 600.0
 _STRANGER_S = 5.0
-"""How long somebody may take to say the secret; others wait meanwhile."""
+"""How long somebody may take to say the secret, from the first byte to the last; others wait meanwhile."""
 _SET_UP_S = 120.0
 _SECRET_BYTES, _DIGEST_BYTES = 16, 32
 _STRANGERS_LINE_BYTES = 4096
 _LINE_BYTES = 16 * 1024 * 1024
+_PIECE_BYTES = 65536
 
 
 class _Lines:
@@ -41,17 +43,22 @@ class _Lines:
 
     def __init__(self, tls: ssl.SSLSocket) -> None:
         self._tls = tls
-        self._file = tls.makefile("rb")
+        self._unread = b""
 
     def send(self, message: Mapping[str, Any]) -> None:
         self._tls.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self, limit_bytes: int) -> dict[str, Any]:
         """Raises `ValueError` for what is no message, `OSError` where the connection ends."""
-        line = self._file.readline(limit_bytes)
-        if not line:
-            raise ConnectionResetError("the other side has closed the connection")
-        message = json.loads(line) if line.endswith(b"\n") else None
+        while b"\n" not in self._unread:
+            more = self._tls.recv(_PIECE_BYTES)
+            if not more:
+                raise ConnectionResetError("the other side has closed the connection")
+            self._unread += more
+            if len(self._unread) > limit_bytes:
+                break
+        line, _, self._unread = self._unread.partition(b"\n")
+        message = json.loads(line) if len(line) <= limit_bytes else None
         if not isinstance(message, dict):
             raise ValueError("no message")
         return message
@@ -104,17 +111,18 @@ def _serve(
             continue
         plain.settimeout(_STRANGER_S)
         try:
-            with context.wrap_socket(plain, server_side=True) as tls:
+            with _cut_off(plain) as stays, context.wrap_socket(plain, server_side=True) as tls:
                 lines = _Lines(tls)
                 said = lines.receive(_STRANGERS_LINE_BYTES)
                 if not hmac.compare_digest(str(said.get("secret")).encode(), secret.hex().encode()):
                     guesses.note(peer)
                     lines.send({"error": "The token is not the one that the master waits for"})
                     continue
+                stays()
                 tls.settimeout(_SET_UP_S)
                 lines.send({step: {**request, "time_s": time.time()} for step, request in requests.items()})
                 failure = lines.receive(_LINE_BYTES).get("error")
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             guesses.note(peer)
             continue
         finally:
@@ -123,6 +131,26 @@ def _serve(
             raise CommandError(f"{name} could not be set up: {failure}")
         return
     raise CommandError(f"{name} has not joined in time: run gnt-node token again, and then gnt-node join there")
+
+
+@contextmanager
+def _cut_off(plain: socket.socket) -> Iterator[Callable[[], None]]:
+    """End the connection in `_STRANGER_S`, however slowly the other side sends, unless what this gives is called."""
+    watched = plain.dup()  # TLS takes over the descriptor of *plain*
+
+    def end() -> None:
+        with suppress(OSError):
+            watched.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(_STRANGER_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
+        timer.join()
+        watched.close()
 
 
 def take_up(master: str, token: str) -> None:

@@ -12,7 +12,10 @@ MARK = "ganeti-node:"
 KeysOfNodes = Mapping[str, list[str]]
 """Node uuid to public keys, each as its file has it: kind, key, comment."""
 
-_PUBLIC_KEY = re.compile(r"(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,3}(?: [^\n]*)?")
+_PUBLIC_KEY = re.compile(
+    r"(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]+={0,3}"
+    r"(?: [^\x00-\x1f\x7f\x85\u2028\u2029]*)?"
+)
 _UUID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 

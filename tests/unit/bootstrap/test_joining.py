@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ganeti.bootstrap import machine as bootstrap_machine
 from ganeti.bootstrap.daemon_setup import set_up
 from ganeti.bootstrap.prepare_join import prepare
 from ganeti.node import certificates
+from ganeti.tools import joining, node_daemon_setup, prepare_node_join
 
 AUTHORITY = certificates.create_authority("cluster")
 OTHER = certificates.create_authority("another")
@@ -38,6 +41,17 @@ def key_pair(comment: str = "root@node1") -> tuple[str, str, str]:
 KEY, SECOND = key_pair(), key_pair()
 
 
+def issued_in(year: int) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "_now", lambda: datetime(year, 6, 1, tzinfo=UTC))
+        return certificates.issue_node_certificate(certificates.create_authority("cluster"), "node1", "cluster")
+
+
+EXPIRED, EARLY = issued_in(2010), issued_in(2090)
+ANOTHERS_KEY = certificates.issue_node_certificate(AUTHORITY, "node1", "cluster").partition("-----BEGIN CERT")[0]
+ANOTHERS_KEY += PEM[PEM.index("-----BEGIN CERT") :]
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Any:
     return pretend.make(tmp_path)
@@ -47,6 +61,25 @@ def encoded(**fields: Any) -> bytes:
     return json.dumps({"cluster_name": "cluster"} | fields).encode()
 
 
+@pytest.fixture
+def refusal(machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a helper as the program that it is; gives its one sentence: its exit status is 1, nothing is written."""
+
+    def run(program: Any, data: bytes) -> str:
+        monkeypatch.setattr(joining, "this_machine", lambda name, *, loud: machine)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        before, asked = pretend.tree(tmp_path), list(machine.told)
+        assert program.main([]) == 1
+        told = capsys.readouterr()
+        assert (told.out, told.err.count("\n"), "Traceback" in told.err) == ("", 1, False)
+        assert pretend.tree(tmp_path) == before and machine.told == asked
+        name, _, sentence = told.err.strip().partition(": ")
+        assert name == program.__name__.rpartition(".")[2].replace("_", "-")
+        return sentence
+
+    return run
+
+
 PREPARE_REFUSALS = [
     (b"", "not one JSON object"),
     (b"[]", "Expected `object`"),
@@ -54,6 +87,10 @@ PREPARE_REFUSALS = [
     (b"{}", "required field `cluster_name`"),
     (encoded(colour="red"), "unknown field `colour`"),
     (encoded(cluster_name=" "), "must not be empty"),
+    (encoded(cluster_name="../cluster"), "cluster_name: use letters"),
+    (b'{"cluster_name": "\xff"}', "not one JSON object"),
+    (b'{"cluster_name": "cluster"}{}', "not one JSON object"),
+    (encoded(node_daemon_certificate="nothing"), "holds no certificate"),
     (encoded(time_s=9e9), "seconds behind that of the master: set the clocks right, 300 seconds are allowed"),
     (encoded(time_s=1.0), "seconds ahead of that of the master: set the clocks right"),
     (encoded(ssh_host_key=[["dsa", "x", "y"]]), "OpenSSH does not take it"),
@@ -64,21 +101,18 @@ PREPARE_REFUSALS = [
     (encoded(ssh_root_key=[["rsa", KEY[1], KEY[2]]]), "type 'rsa'"),
     (encoded(ssh_host_key=[["ed25519", KEY[1]]]), "ssh_host_key"),
     (encoded(authorized_keys={"node1": ["; rm -rf /"]}), "not a public key"),
+    (encoded(authorized_keys={"node1": [f"{KEY[2]}\n{SECOND[2]}"]}), "not a public key"),
+    (encoded(authorized_keys={"node1": [f"{KEY[2]}\f{SECOND[2]}"]}), "not a public key"),
     (encoded(authorized_keys={"two words": [KEY[2]]}), "not the uuid of a node"),
     (encoded(ssh_key_type="dsa"), "cannot be used"),
     (encoded(node_daemon_certificate="-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"), "cannot be read"),
 ]
 
 
-@pytest.mark.requirement("S3.2", "S3.8")
+@pytest.mark.requirement("S3.2", "S3.8", "S3.9", "S3.11")
 @pytest.mark.parametrize(("data", "sentence"), PREPARE_REFUSALS)
-def test_prepare_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
-    before = pretend.tree(tmp_path)
-    with pytest.raises(PrerequisiteError) as caught:
-        prepare(data, machine)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert pretend.tree(tmp_path) == before
+def test_prepare_refuses_before_it_writes(refusal: Any, data: bytes, sentence: str) -> None:
+    assert sentence in refusal(prepare_node_join, data)
 
 
 @pytest.mark.requirement("S3.2", "S3.8", "S3.9", "S3.11")
@@ -112,12 +146,12 @@ def test_prepare_takes_back_what_it_wrote(machine: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("S3.8")
-def test_another_clusters_machine_is_refused(machine: Any, tmp_path: Path) -> None:
+def test_another_clusters_machine_is_refused(machine: Any, refusal: Any) -> None:
     set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)
-    with pytest.raises(PrerequisiteError, match="belongs to the cluster 'cluster', not to 'another'"):
-        prepare(encoded(cluster_name="another"), machine)
-    with pytest.raises(PrerequisiteError, match="another cluster's authority"):
-        prepare(encoded(node_daemon_certificate=OTHER.certificate), machine)
+    said = refusal(prepare_node_join, encoded(cluster_name="another", ssh_host_key=[list(KEY)]))
+    assert "belongs to the cluster 'cluster', not to 'another'" in said
+    said = refusal(prepare_node_join, encoded(node_daemon_certificate=OTHER.certificate, ssh_host_key=[list(KEY)]))
+    assert "another cluster's authority" in said
     prepare(encoded(node_daemon_certificate=AUTHORITY.certificate), machine)
 
 
@@ -147,7 +181,13 @@ SETUP_REFUSALS = [
     (encoded(ssconf={"node_list": "x" * 200_000}), "longer than"),
     (encoded(cluster_files={"passwd": "x"}), "'passwd' is not one of"),
     (encoded(cluster_files={"ca.key": AUTHORITY.key}), "'ca.key' is not one of"),
+    (encoded(cluster_files={"known_hosts": ""}), "'known_hosts' must not be empty"),
     (encoded(hmac_key=" "), "hmac_key must not be empty"),
+    (encoded(hmac_key="one\ntwo"), "one line of printable characters"),
+    (encoded(node_daemon_certificate=PEM.replace("PRIVATE KEY", "SECRET KEY")), "0 keys and 2 certificates"),
+    (encoded(node_daemon_certificate=ANOTHERS_KEY), "key and certificate do not belong together"),
+    (encoded(node_daemon_certificate=EXPIRED), "which is not now"),
+    (encoded(node_daemon_certificate=EARLY), "which is not now"),
     (encoded(node_name="node7"), "calls itself 'node1'"),
     (encoded(node_daemon_certificate="nothing"), "0 keys and 0 certificates"),
     (encoded(node_daemon_certificate=PEM.replace(AUTHORITY.certificate, OTHER.certificate)), "not issued by"),
@@ -161,15 +201,10 @@ SETUP_REFUSALS = [
 ]
 
 
-@pytest.mark.requirement("S3.4")
+@pytest.mark.requirement("S3.4", "S3.10", "S3.11")
 @pytest.mark.parametrize(("data", "sentence"), SETUP_REFUSALS)
-def test_set_up_refuses_before_it_writes(machine: Any, tmp_path: Path, data: bytes, sentence: str) -> None:
-    before = pretend.tree(tmp_path)
-    with pytest.raises(PrerequisiteError) as caught:
-        set_up(data, machine)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert pretend.tree(tmp_path) == before
+def test_set_up_refuses_before_it_writes(refusal: Any, data: bytes, sentence: str) -> None:
+    assert sentence in refusal(node_daemon_setup, data)
 
 
 @pytest.mark.requirement("S3.4", "S3.10")
@@ -296,15 +331,16 @@ def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.Monke
 
 
 @pytest.mark.requirement("S3.10")
-def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, tmp_path: Path) -> None:
+def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, refusal: Any) -> None:
     set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)
-    before = pretend.tree(tmp_path)
-    with pytest.raises(PrerequisiteError, match="belongs to the cluster 'cluster', not to 'another'"):
-        set_up(encoded(cluster_name="another"), machine)
+    said = refusal(node_daemon_setup, encoded(cluster_name="another", start_node_daemon=True))
+    assert "belongs to the cluster 'cluster', not to 'another'" in said
     foreign = certificates.issue_node_certificate(OTHER, "node1", "cluster", ["10.77.0.1"])
-    with pytest.raises(PrerequisiteError, match="another cluster's authority"):
-        set_up(encoded(node_daemon_certificate=foreign), machine)
-    assert pretend.tree(tmp_path) == before
+    said = refusal(node_daemon_setup, encoded(node_daemon_certificate=foreign, start_node_daemon=True))
+    assert "another cluster's authority" in said
+    others = certificates.issue_node_certificate(AUTHORITY, "node3", "cluster")
+    said = refusal(node_daemon_setup, encoded(node_daemon_certificate=others, start_node_daemon=True))
+    assert "certificate of the node 'node1': run node-cleanup" in said
 
 
 @pytest.mark.requirement("S3.5")

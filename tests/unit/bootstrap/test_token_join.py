@@ -97,6 +97,39 @@ def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dic
     assert len(taken) == 2
 
 
+def test_whoever_says_the_secret_slowly_keeps_nobody_waiting(
+    certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_join, "_STRANGER_S", 0.2)
+    slow = Master(certificate, valid_s=60.0)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", slow.port), 20) as plain,
+        context.wrap_socket(plain) as tls,
+        pytest.raises(OSError),
+    ):
+        for _ in range(200):  # each in time, all together not
+            tls.sendall(b"x")
+            time.sleep(0.05)
+    monkeypatch.setattr(token_join, "_STRANGER_S", 20.0)
+    take_up(slow.place, slow.token)
+    slow.end()
+    assert len(taken) == 2
+
+
+def test_a_stranger_is_let_go_at_once(master: Master, taken: list[dict[str, Any]]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", master.port), 20) as plain,
+        context.wrap_socket(plain) as tls,
+    ):
+        tls.sendall(b"nothing\n")
+        assert tls.recv(100) == b"", "before anybody else comes"
+    take_up(master.place, master.token)
+
+
 def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
     certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

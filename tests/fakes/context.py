@@ -144,6 +144,7 @@ class FakeContext:
         self.quicker: list[str] = []
         """Nodes (uuids) on which somebody else is promised room first, once each."""
         self.nodes.handlers["iallocator_runner"] = self._run_allocator
+        self.nodes.handlers["instance_disks_in_use"] = lambda name, **_: []
         self.rings = False
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self
         self.luxid = self.promises = self.master = self

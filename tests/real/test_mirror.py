@@ -214,7 +214,9 @@ def test_of_two_primaries_that_were_cut_apart_one_goes_on(pair: Pair) -> None:
         for at, pattern in web1.acknowledged.items():
             assert content[at : at + 4096] == bytes([pattern]) * 4096
     assert pair.are_equal(disk)
-    assert [opened.role for opened in pair.one.places.opened()] == [SECONDARY]
+    assert [(opened.role, opened.owner, opened.lost_to) for opened in pair.one.places.opened()] == [
+        (SECONDARY, "web1", pair.two.name)
+    ], "the node daemon ends the guest by that"
     with subprocess.Popen(
         [
             "qemu-io",

@@ -248,7 +248,7 @@ class Disk:
         await self._daemon.hide()
         await self._daemon.stop()
         self._record.keep(replace(self._record.kept, valid=False, clean=False))
-        wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8))
+        wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8), lost_to=self.opened.peer)
         self._record.rewrite(await self._serve(replace(wanted, generation=wanted.generation + TERM)))
 
     async def _change_peer(self, wanted: Opened) -> None:
@@ -284,10 +284,13 @@ class Disk:
         return Kept(generation=max(mine.generation, wanted.generation, 1), valid=True, clean=equal)
 
     async def _become_secondary(self, wanted: Opened) -> None:
-        wrote = self.opened.role in _WRITING
+        wrote, left = self.opened.role in _WRITING, self.opened
         await self._leave_primary()
-        if wrote and self.opened.export != f"disk-{wanted.generation // TERM}":  # a guest may be left behind here
+        if wrote and left.export != f"disk-{wanted.generation // TERM}":  # a guest may be left behind here
             await self._daemon.stop()
+            left = replace(left, lost_to=wanted.peer)
+        if left.lost_to:
+            wanted = replace(wanted, owner=left.owner, lost_to=left.lost_to)
         session = self.opened.session if self.opened.role != CLOSED else ""
         wanted = await self._serve(wanted)
         self._record.rewrite(replace(wanted, role=SECONDARY, session=session or secrets.token_hex(8)))

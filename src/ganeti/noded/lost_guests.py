@@ -2,17 +2,19 @@
 """Ending guests whose disks another node has taken (docs/design/0093-a-node-ends-what-it-has-lost.md).
 
 A node that counts as dead may be alive: its instances are started elsewhere, and its guests must not write any more.
-The node finds that out by itself, from what lies beside the disks, whether or not anybody reaches it.
+The node finds that out by itself, from what lies beside the disks, whether or not anybody reaches it; of mirrored
+disks, as soon as it reaches the other node again.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.state import NodeState
 from ganeti.node.storage.held_images import LostImage, look
+from ganeti.node.storage.interface import Supersedes
 from ganeti.system.files import read_if_there
 
 IDLE_S = 5.0
@@ -38,11 +40,23 @@ class LostGuests:
     async def look(self) -> float:
         """One look; gives the seconds until the next. Raises nothing: what fails is in the log."""
         found = await look(self._state.world)
-        again = [image for image in found.images if image.owner in self._seen]
-        self._seen = {image.owner for image in found.images}
+        lost = [*found.images, *await self._superseded()]
+        again = [image for image in lost if image.owner in self._seen]
+        self._seen = {image.owner for image in lost}
         if again:
             await self._end(again)
         return min(found.limit_s / _LOOKS, IDLE_S)
+
+    async def _superseded(self) -> list[LostImage]:
+        """Disks whose template has learned from the other node that this one is primary no more."""
+        lost: list[LostImage] = []
+        for template in self._state.templates():
+            if isinstance(template, Supersedes):
+                try:
+                    lost += await template.lost()
+                except (OSError, *UNREADABLE_JSON) as err:
+                    _log.warning("lost disks of %s cannot be looked for: %s", template.traits.name, err)
+        return lost
 
     async def _end(self, lost: Sequence[LostImage]) -> None:
         why = {image.owner: image.why for image in lost}

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.node.storage.image_lock import ImageLock
+from ganeti.node.storage.mirror.places import Places
+from ganeti.node.storage.mirror.requests import Opened
 from ganeti.noded.lost_guests import IDLE_S, LostGuests
 
 PATH = "/srv/disks/web1/one.file.disk0"
@@ -106,6 +109,22 @@ def test_a_limit_of_zero_leaves_it_running(tmp_path: Path) -> None:
     world.elsewhere().steal("web1", "failover")
     assert world.look(3) == IDLE_S
     assert world.runs()
+
+
+@pytest.mark.parametrize(("role", "ended"), [("secondary", True), ("incoming", False), ("primary", False)])
+def test_a_mirrored_disk_that_the_other_node_was_made_primary_of(world: World, role: str, ended: bool) -> None:
+    places = Places(world.node.paths)
+    Path(places.directory).mkdir(parents=True)
+    disk = Opened(uuid="0123456789abcdef", image="/srv/disks/web1/mirror", role=role, owner="web1")
+    places.write_opened(disk)
+    world.look(3)
+    assert world.runs() and not world.told
+    places.write_opened(replace(disk, lost_to="node2"))
+    world.look(2)
+    assert world.runs() is not ended
+    assert world.told == ([("web1", world.told[0][1])] if ended else [])
+    Path(places.file(disk.uuid, "json")).write_bytes(b'{"uuid": "\xff')
+    world.look()
 
 
 def test_a_lock_that_cannot_be_read_is_told_and_ends_nothing(world: World) -> None:

@@ -36,6 +36,20 @@ class Replication(msgspec.Struct, frozen=True, kw_only=True):
     minors: list[int]
 
 
+class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A disk that a guest somewhere has open for writing."""
+
+    path: str
+    ends_within_s: int
+    """The node that runs the guest ends it in this time, once the disk was taken from it; 0: it does not."""
+
+
+class InstanceDisksInUse(NodeRequest[list[DiskUse]], frozen=True, kw_only=True):
+    """The shared disks of an instance that a guest has open, on whatever node, as far as their file system knows."""
+
+    instance: InstanceSpec
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A state of a disk that is kept under a name."""
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from ganeti.model.node_calls.disks import DiskUse, InstanceDisksInUse
 from ganeti.model.node_calls.instances import (
     AllInstancesInfo,
     Console,
@@ -111,6 +112,12 @@ async def instance_disks_steal(node: NodeState, *, instance: InstanceSpec, reaso
     """Take the disks from a dead node; the caller answers for nothing writing there any more."""
     for disk in instance.disks:
         await node.template_of(disk).steal(disk, instance.name, reason)
+
+
+@answers(InstanceDisksInUse, timeout_s=URGENT_S, changes=False)
+async def instance_disks_in_use(node: NodeState, asked: InstanceDisksInUse) -> list[DiskUse]:
+    found = [await node.template_of(disk).use_of(disk) for disk in asked.instance.disks]
+    return [use for use in found if use is not None]
 
 
 @node_call()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_io import in_thread
@@ -60,7 +60,7 @@ class HeldImages:
         for name in names:
             try:
                 held = msgspec.json.decode(read_if_there(f"{self.directory}/{name}") or b"", type=HeldImage)
-            except msgspec.MsgspecError:
+            except UNREADABLE_JSON:
                 continue  # being written, or removed
             if held.boot == boot_identity():
                 yield held

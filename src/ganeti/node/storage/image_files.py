@@ -16,13 +16,13 @@ from typing import Any, ParamSpec
 from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError, CommandError
-from ganeti.model.node_calls.disks import DiskStatus
+from ganeti.model.node_calls.disks import DiskStatus, DiskUse
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage import image_io, raw_snapshots
+from ganeti.node.storage import guest_locks, image_io, raw_snapshots
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.held_images import HeldImages
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
@@ -145,6 +145,12 @@ class ImageFileTemplate(DiskTemplate):
             path = await self._place(disk)
             await self._on_lock(self._lock(path).steal, owner, reason)
             await self._hold(path, disk, owner)
+
+    async def use_of(self, disk: DiskSpec) -> DiskUse | None:
+        path = await self._place(disk)
+        if not self.traits.shared or not await image_io.read(image_io.storage_of(path), guest_locks.is_written, path):
+            return None
+        return DiskUse(path=path, ends_within_s=int(disk.params.get(LOST_LOCK.name, LOST_LOCK.default)))
 
     async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
         wanted = structs.replace(disk, logical_id=logical_id)

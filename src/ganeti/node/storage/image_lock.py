@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.node.storage import image_io
 
 
@@ -172,7 +172,7 @@ class ImageLock:
             raise
         try:
             return msgspec.json.decode(data, type=Holder)
-        except msgspec.MsgspecError as err:
+        except UNREADABLE_JSON as err:
             raise BlockDeviceError(
                 f"The image lock {path} cannot be read: if nothing uses the image, remove that file"
             ) from err

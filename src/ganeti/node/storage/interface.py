@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import DiskStatus, Replication, Snapshot
+from ganeti.model.node_calls.disks import DiskStatus, DiskUse, Replication, Snapshot
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
+from ganeti.node.storage.held_images import LostImage
 from ganeti.ports.node_world import NodeWorld
 
 
@@ -60,6 +61,14 @@ class GivesBack(ABC):
     @abstractmethod
     async def ungrow(self, disk: DiskSpec) -> None:
         """Cut a copy that the primary node does not use, which has grown alone, to the size in *disk*."""
+
+
+class Supersedes(ABC):
+    """A template that learns by itself that another node was made primary in place of this one."""
+
+    @abstractmethod
+    async def lost(self) -> Sequence[LostImage]:
+        """The disks that were taken from this node while it was primary; whether guests still run is not looked at."""
 
 
 class Replicates(ABC):
@@ -133,6 +142,11 @@ class DiskTemplate(Copies, ABC):
         A copy that is kept here becomes the valid one.
         """
         del disk, owner, reason
+
+    async def use_of(self, disk: DiskSpec) -> DiskUse | None:
+        """Whether a guest on any node has the disk open for writing; none where that cannot be known."""
+        del disk
+        return None
 
     async def hand_over(self, disk: DiskSpec) -> None:
         """On the source, whose guest has stopped for good or nearly so: stop writing to the copies.

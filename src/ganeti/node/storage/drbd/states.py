@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.node.collectors import drbd as proc_drbd
 from ganeti.node.collectors.report import UnreadableError
 
@@ -120,7 +120,7 @@ def read_status(text: str) -> dict[int, Device]:
     """Devices of version 9 by minor; raises `BlockDeviceError`."""
     try:
         resources = msgspec.json.decode(text or "[]", type=list[_Resource])
-    except msgspec.DecodeError as err:
+    except UNREADABLE_JSON as err:
         raise BlockDeviceError(f"What drbdsetup status prints cannot be read: {err}") from err
     return {volume.minor: _of_status(resource, volume) for resource in resources for volume in resource.devices}
 

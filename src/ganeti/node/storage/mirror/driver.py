@@ -14,9 +14,10 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.node.actions.daemons import daemon_util
 from ganeti.node.storage import image_io
+from ganeti.node.storage.held_images import LostImage
 from ganeti.node.storage.image_files import MIRROR, ImageFileTemplate, of_image_files, place_if_there
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import GivesBack
+from ganeti.node.storage.interface import GivesBack, Supersedes
 from ganeti.node.storage.mirror.client import T, ask
 from ganeti.node.storage.mirror.places import Places, kept_file, read_kept
 from ganeti.node.storage.mirror.requests import (
@@ -54,7 +55,7 @@ PARAMETERS = (
 )
 
 
-class MirroredDisks(ImageFileTemplate, GivesBack):
+class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
     traits = replace(
         _IMAGES,
         formats=(),
@@ -150,6 +151,13 @@ class MirroredDisks(ImageFileTemplate, GivesBack):
             await self._ask(Resize(uuid=disk.uuid, size=size), Done)
         else:
             await in_thread(os.truncate, path, size)
+
+    async def lost(self) -> list[LostImage]:
+        return [
+            LostImage(disk.owner, f"node {disk.lost_to} was made primary of {disk.image}")
+            for disk in await in_thread(self._places.opened)
+            if disk.lost_to and disk.role == SECONDARY
+        ]
 
     def owns(self, name: str) -> bool:
         return not super().owns(name)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.storage.mirror.requests import Kept, Opened
 from ganeti.system.files import read_if_there, write_atomically
@@ -84,7 +84,7 @@ def read_kept(image: str) -> Kept:
     data = read_if_there(kept_file(image))
     try:
         return msgspec.json.decode(data, type=Kept) if data else Kept()
-    except msgspec.DecodeError as err:
+    except UNREADABLE_JSON as err:
         raise BlockDeviceError(
             f"{kept_file(image)} cannot be read: {err}; if the other node's copy is good, remove it"
         ) from err

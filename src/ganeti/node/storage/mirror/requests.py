@@ -53,6 +53,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """The generation that the other node's copy was last told it has."""
     marked_session: str = ""
     """The session of the other node's copy then."""
+    lost_to: str = ""
+    """The node that was made primary while this one was, too: a guest of *owner* that still runs here has no disk."""
 
 
 class Open(msgspec.Struct, frozen=True, kw_only=True, tag=True):

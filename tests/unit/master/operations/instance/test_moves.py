@@ -191,9 +191,33 @@ def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> N
     ctx.nodes.dead.add("node1")
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     run(FailoverInstance(instance_name="web1"), ctx)
-    assert steps(ctx)[1:4] == ["commit SetPrimaryNode settles", "node2 instance_disks_steal", "node2 instance_info"]
+    assert steps(ctx)[1:5] == [
+        *("commit SetPrimaryNode settles", "node2 instance_disks_steal"),
+        *("node2 instance_disks_in_use", "node2 instance_info"),
+    ]
     assert not any(line.startswith("node1") for line in ctx.story)
     assert primary(ctx) == "node2"
+
+
+def test_a_guest_that_its_lost_node_still_runs_is_waited_for(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node1")
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    uses = [[{"path": "/srv/web1", "ends_within_s": 60}]] * 3
+    ctx.nodes.handlers["instance_disks_in_use"] = lambda name, **_: uses.pop() if uses else []
+    run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+    asked = [line for line in ctx.story if "instance_disks_in_use" in line]
+    assert len(asked) == 4 and "node2 instance_start" in ctx.story
+    assert "* web1 still runs on node1: that node ends it within 60 s" in ctx.lines
+
+
+def test_a_guest_that_its_lost_node_never_ends_is_not_started_twice(ctx: FakeContext) -> None:
+    ctx.nodes.dead.add("node1")
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    ctx.nodes.handlers["instance_disks_in_use"] = lambda name, **_: [{"path": "/srv/web1", "ends_within_s": 3}]
+    with pytest.raises(ExecutionError, match=r"still runs on node1, which has /srv/web1 open after 1\d s: power that"):
+        run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+    assert "node2 instance_start" not in ctx.story and primary(ctx) == "node2"
+    assert "node2 instance_disks_shutdown" not in ctx.story, "the lock stays taken: node1 sees it"
 
 
 def test_failover_of_a_silent_node_needs_the_risk_accepted(ctx: FakeContext) -> None:

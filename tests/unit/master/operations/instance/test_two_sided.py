@@ -55,6 +55,7 @@ REAL = {
     instances.instance_disks_assemble.__name__,
     instances.instance_disks_shutdown.__name__,
     instances.instance_disks_remove.__name__,
+    instances.instance_disks_in_use.__name__,
     instances.instance_disks_steal.__name__,
 }
 """Calls that the handlers of a real node answer, on disks in memory."""

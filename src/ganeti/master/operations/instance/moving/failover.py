@@ -19,6 +19,7 @@ from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks.disk_steps import plan_of
 from ganeti.master.operations.instance.existing import reachable, require_bridges
 from ganeti.master.operations.instance.moving.cleanup import clean_up
+from ganeti.master.operations.instance.moving.lost_guest import wait_for_its_end
 from ganeti.master.operations.instance.moving.move_target import (
     check_target,
     choose_target,
@@ -234,6 +235,8 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         await ctx.nodes.call(
             move.target_uuid, "instance_disks_steal", instance=moved, reason=f"failover from {spec.primary_node}"
         )
+        if should_run:
+            await wait_for_its_end(ctx, moved, spec.primary_node)
     if should_run:
         ctx.log.info(f"* starting the instance on the target node {move.target_name}")
         await start_on_primary(ctx, moved, ignore_secondaries=steal)

@@ -161,6 +161,50 @@ def test_keys_are_as_the_operators_page_says(bed: Layout) -> None:
     assert unknown == set(), "keys that the page does not name"
 
 
+ATTEMPTS = """
+import os, socket, stat, sys
+for path in sys.stdin.read().splitlines():
+    try:
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            socket.socket(socket.AF_UNIX).connect(path)
+            print("connected", path)
+        else:
+            open(path, "rb").read(1)
+            print("read", path)
+    except OSError:
+        pass
+"""
+"""What a shell under the user of a guest would try with each path on its standard input."""
+OPEN_TO_ALL = (
+    *("/var/lib/ganeti/ssconf_*", "/var/lib/ganeti/ca.pem", "/var/lib/ganeti/known_hosts", "/run/ganeti/*.pid"),
+    *("/etc/ganeti/*", "/var/lib/ganeti/watcher.*", "/var/lib/ganeti/*.json"),
+)
+
+
+def test_a_guest_that_is_taken_over_reaches_no_key_and_no_daemon(bed: Layout) -> None:
+    """A shell under an id of the pool, on every node: it reads what everybody may, and connects to no socket."""
+    of_the_pool = ("setpriv", "--reuid=310000", "--regid=310000", "--clear-groups", "--no-new-privs")
+    everything = "find /var/lib/ganeti /run/ganeti /etc/ganeti /var/log/ganeti /root/.ssh ( -type f -o -type s )"
+    for node in NODES:
+        program = bed.node(node).disks / "attempts.py"
+        program.write_text(ATTEMPTS)
+        program.chmod(0o644)
+        paths = good(bed, *everything.split(), node=node)
+        try:
+            words = (*of_the_pool, "python3", "-IS", f"{FILE_STORAGE}/attempts.py")
+            done = machine.run(bed, node, *words, text=paths)
+            as_root = machine.run(bed, node, *words[len(of_the_pool) :], text=paths)
+        finally:
+            program.unlink()
+        assert (done.returncode, done.stderr, as_root.returncode) == (0, "", 0)
+        reached = [line.partition(" ")[::2] for line in done.stdout.splitlines()]
+        assert {path for what, path in reached if what == "connected"} == set()
+        odd = {path for _, path in reached if not any(fnmatch(path, known) for known in OPEN_TO_ALL)}
+        assert odd == set(), f"on {node}"
+        assert as_root.stdout.count("connected ") >= (3 if node == "node1" else 0)
+        assert as_root.stdout.count("read ") > len(reached) + 10
+
+
 def test_the_master_moves(bed: Layout) -> None:
     """What the former master's root has sent to the candidate belongs to the daemons of the new one."""
     for node in ("node3", "node1"):

@@ -316,7 +316,10 @@ def machines_that_are_not_right_are_refused(bed: Layout, master: Master) -> None
     refuses("belongs to the cluster 'other'")
     on_node3(f"test $(ls {data}) = ssconf_cluster_name && rm {data}/ssconf_cluster_name")
     hosts = master.good("cat", "/etc/hosts")
-    for address, sentence in ((bed.node("node2").address, "the address of the node node2"), ("127.0.0.1", "loopback")):
+    for address, sentence in (
+        (bed.node("node2").address, "conflict with existing node node2"),
+        ("127.0.0.1", "loopback"),
+    ):
         master.good("sh", "-c", f"sed -i 's/^[0-9.]* *node3$/{address} node3/' /etc/hosts")
         assert f"{address} node3" in master.good("cat", "/etc/hosts")
         refuses(sentence)

@@ -48,9 +48,10 @@ def join_node(options: Mapping[str, Any]) -> None:
 def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:
     """Give the full name and the address of the machine that is to join; raises `PrerequisiteError`."""
     name, address = machine.resolve(given, cluster.ip_version)
-    if name == machine.hostname or (machine.owns(address) and not machine.paths.root):
+    is_loopback = ipaddress.ip_address(address).is_loopback
+    if name == machine.hostname or (machine.owns(address) and not is_loopback and not machine.paths.root):
         raise PrerequisiteError(f"'{name}' is this machine, the master: it is in the cluster already", WRONG_INPUT)
-    if ipaddress.ip_address(address).is_loopback and not machine.paths.root:
+    if is_loopback and not machine.paths.root:
         raise PrerequisiteError(
             f"The name '{name}' resolves to the loopback address {address} here: enter the address that others "
             "reach it by into the DNS or /etc/hosts",

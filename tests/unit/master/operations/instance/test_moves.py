@@ -214,7 +214,7 @@ def test_a_guest_that_its_lost_node_never_ends_is_not_started_twice(ctx: FakeCon
     ctx.nodes.dead.add("node1")
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     ctx.nodes.handlers["instance_disks_in_use"] = lambda name, **_: [{"path": "/srv/web1", "ends_within_s": 3}]
-    with pytest.raises(ExecutionError, match=r"still runs on node1, which has /srv/web1 open after 1\d s: power that"):
+    with pytest.raises(ExecutionError, match=r"still runs on node1, which has /srv/web1 open after 4\d s: power that"):
         run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
     assert "node2 instance_start" not in ctx.story and primary(ctx) == "node2"
     assert "node2 instance_disks_shutdown" not in ctx.story, "the lock stays taken: node1 sees it"

@@ -8,8 +8,8 @@ from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
 _STEP_S = 1.0
-_MARGIN_S = 15.0
-"""The node looks several times within its limit, and its guest takes a moment to end."""
+_MARGIN_S = 45.0
+"""The guest takes a moment to end, and a server of NFS keeps the locks of a node that lost its power for 90 seconds."""
 
 
 async def wait_for_its_end(ctx: OperationContext, spec: InstanceSpec, lost_node: str) -> None:

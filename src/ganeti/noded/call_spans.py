@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.system.http_server import HttpReply
 from ganeti.system.spans import Span
 from ganeti.system.tracing import Tracing
@@ -78,7 +78,7 @@ def _fault_in(reply: HttpReply) -> str:
         return ""
     try:
         return str(msgspec.json.decode(reply.body)[1][0])
-    except (msgspec.MsgspecError, IndexError, TypeError):
+    except (*UNREADABLE_JSON, LookupError, TypeError):
         return f"answered with {reply.status}"
 
 

@@ -12,7 +12,7 @@ import threading
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.backups import nbd_server
 from ganeti.node.backups.chain_reader import ChainReader
@@ -29,7 +29,7 @@ def main() -> int:
         return 1
     try:
         return _serve(sys.argv[1])
-    except (GanetiError, OSError, msgspec.MsgspecError) as err:
+    except (GanetiError, OSError, *UNREADABLE_JSON) as err:
         print(f"backup-chain: {err}", file=sys.stderr)
         return 1
 

@@ -13,7 +13,7 @@ import stat
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.backups.directory import BackupDirectory
 from ganeti.node.backups.interface import BackupStore
@@ -70,7 +70,7 @@ def _read(paths: Paths) -> _Place | None:
             return msgspec.json.decode(file.read(), type=_Place)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as err:
+    except (OSError, *UNREADABLE_JSON) as err:
         raise BlockDeviceError(f"{path} cannot be used: {err}") from err
 
 

@@ -6,6 +6,7 @@ One story: the tests run in order.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -123,6 +124,15 @@ def test_each_daemon_runs_as_its_own_user(bed: Layout) -> None:
     assert machine.run(bed, "node1", *as_anybody, "gnt-instance", "list").returncode
     as_administrator = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=gnt-admin")
     assert "inst1" in good(bed, *as_administrator, "gnt-instance", "list")
+
+
+def test_a_mond_without_privileges_tells_of_guests(bed: Layout) -> None:
+    """The node daemon looks for it, at a socket that nobody else may use."""
+    page = "http://127.0.0.1:1815/1/report/instance/inst-status-fake"
+    [found] = json.loads(good(bed, "curl", "-s", page, node="node2"))["data"]["instances"]
+    assert (found["name"], found["actualState"]) == ("inst1", "running")
+    looks = "/run/ganeti/ganeti-noded.looks"
+    assert good(bed, "stat", "--format=%a %U:%G", looks, node="node2").strip() == "660 root:gnt-mond"
 
 
 @pytest.mark.requirement("S1.110")

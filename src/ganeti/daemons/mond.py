@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """ganeti-mond: tells over HTTP how this node and its guests are (S2.17)."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -11,13 +12,16 @@ from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient
 from ganeti.daemons.node_daemon import ClusterKey, options_of, ssconf_words
 from ganeti.mond.answers import PORT, answer
+from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.mond.cluster import ConfdView
 from ganeti.mond.collectors import Node
 from ganeti.mond.monitor import Monitor
 from ganeti.mond.telling import GuestEnds, Teller
+from ganeti.node.collectors.looks import Looks, OwnLooks
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.access import own_name
 from ganeti.noded.world import RealNodeWorld
+from ganeti.system import accounts
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
 from ganeti.system.event_loop import Background
@@ -37,14 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def serve(daemon: Daemon) -> None:
     paths = daemon.environment.paths
-    name, key = own_name(paths), ClusterKey(paths)
+    name = own_name(paths)
     import_all(ganeti.node.hypervisors)
-    world = RealNodeWorld(paths, name)
-    drivers = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
+    hypervisors, ssconf = sorted(Hypervisor.registry.items()), partial(ssconf_words, paths)
+    if accounts.are_used(paths.root):
+        looks: Looks = AskedLooks(paths)
+        key = await asyncio.to_thread(ClusterKey, paths, asked_key)
+    else:
+        world = RealNodeWorld(paths, name)
+        looks, key = OwnLooks(paths, [driver(world) for _, driver in hypervisors], ssconf), ClusterKey(paths)
     view = ConfdView(partial(_confds, paths, key), name)
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
-    node = Node(name, paths, view, drivers, lambda: key().strip(), partial(ssconf_words, paths), record=record)
-    teller, ends = Teller(name, partial(ssconf_words, paths, "master_ip"), node.key), GuestEnds(node.look)
+    names = [own for own, _ in hypervisors]
+    node = Node(name, paths, view, names, looks, lambda: key().strip(), ssconf, record=record)
+    teller, ends = Teller(name, partial(ssconf, "master_ip"), node.key), GuestEnds(node.look)
     node.tell, node.follow = teller.tell, ends.follow
     monitor = Monitor(node)
     address = daemon.options.bind or any_address(paths)
@@ -59,7 +69,7 @@ async def serve(daemon: Daemon) -> None:
     await server.close()
     await background.cancel()
     await monitor.close()
-    ends.close()
+    await ends.close()
     await teller.close()
     record.close()
 

@@ -4,7 +4,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ganeti.base.errors import PrerequisiteError
@@ -42,17 +42,18 @@ def cluster_key(paths: Paths) -> bytes:
 class ClusterKey:
     """The content of ``hmac.key`` as it is now; read again when the file is another one."""
 
-    def __init__(self, paths: Paths) -> None:
-        """Raises `PrerequisiteError`."""
+    def __init__(self, paths: Paths, read: Callable[[Paths], bytes] = cluster_key) -> None:
+        """*read* is for who may not read the file itself. Raises `PrerequisiteError`."""
         self._paths = paths
+        self._read = read
         self._seen = self._state()
-        self._content = cluster_key(paths)
+        self._content = read(paths)
 
     def __call__(self) -> bytes:
         state = self._state()
         if state is not None and state != self._seen:
             with suppress(PrerequisiteError):  # the one known stays
-                self._content = cluster_key(self._paths)
+                self._content = self._read(self._paths)
             self._seen = state
         return self._content
 

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,12 +18,14 @@ from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
+from ganeti.daemons.node_daemon import ssconf_words
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates, own_name
 from ganeti.noded.call_record import CallRecord
 from ganeti.noded.call_spans import CallSpans
 from ganeti.noded.calls import NodeCalls, StoppingError
+from ganeti.noded.looks import serve_looks
 from ganeti.noded.lost_guests import LostGuests
 from ganeti.noded.replica import Replica
 from ganeti.noded.world import RealNodeWorld, end_orphans
@@ -32,6 +35,7 @@ from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.tls import ServerFiles, server_context
 from ganeti.system.tracing import Tracing
+from ganeti.system.unix_socket import UnixServer
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2
@@ -69,7 +73,8 @@ class NodeDaemon:
     """The parts, put together."""
 
     def __init__(self, paths: Paths, options: argparse.Namespace, stopping: asyncio.Event) -> None:
-        self._stopping = stopping
+        self._paths, self._stopping = paths, stopping
+        self._looks: UnixServer | None = None
         self._background = Background()
         self._candidates = CandidateCertificates(paths)
         files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
@@ -96,6 +101,7 @@ class NodeDaemon:
     async def start(self) -> None:
         """Listen; raises `TransportError`."""
         await self._server.start()
+        self._looks = await serve_looks(self._paths, self._state.world.node_name, partial(ssconf_words, self._paths))
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
         self._background.start(self._replica.resume(), "the copy of the configuration")
         self._background.start(
@@ -106,6 +112,8 @@ class NodeDaemon:
         """Calls still running are ended; whoever made them repeats them to the next daemon."""
         await self._calls.close(STOP_GRACE_S)
         await self._server.close()
+        if self._looks is not None:
+            await self._looks.close()
         await self._background.cancel()
         await self._replica.close()
         self._record.close()

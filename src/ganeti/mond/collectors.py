@@ -4,7 +4,6 @@
 A collector that is `paced` works at its interval and tells what it has found last; the others look when asked.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,20 +14,16 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.mond.cluster import ClusterView
 from ganeti.mond.guest_changes import GuestChanges
-from ganeti.mond.programs import output_of
 from ganeti.node.collectors import cgroups, diagnose, diskstats, drbd, instances, load, lv, storage
-from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS, UnreadableError
-from ganeti.node.hypervisors.interface import Hypervisor, Sighting
-from ganeti.node.white_list import fault_of
+from ganeti.node.collectors.looks import Looks
+from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS
+from ganeti.node.hypervisors.interface import Sighting
 from ganeti.system.flight_record import FlightRecord
 
-LVS_TIMEOUT_S = 30.0
 SEEN_S = 0.5
 """Collectors that are asked together look at the guests' processes once."""
 TOLD_S = 15.0
 """A guest's state is asked over the socket that jobs need as well."""
-LARGEST_OUTPUT_BYTES = 16 * 1024 * 1024
-_STORAGE = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
 _HYPERVISORS = "hypervisor_list"
 _log = logging.getLogger(__name__)
 
@@ -40,7 +35,9 @@ class Node:
     name: str
     paths: Paths
     cluster: ClusterView
-    hypervisors: Sequence[Hypervisor]
+    hypervisors: Sequence[str]
+    """Names of those that this node may have."""
+    looks: Looks
     key: Callable[[], bytes]
     """Signs what somebody acts on."""
     ssconf: Callable[[str], Sequence[str]]
@@ -57,19 +54,19 @@ class Node:
     _seen: dict[str, tuple[float, Sequence[Sighting]]] = field(default_factory=dict)
     _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
-    def sample(self) -> None:
+    async def sample(self) -> None:
         """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
         self._seen.clear()
         now_s = time.monotonic()
         self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
-        guests = self.guests()
+        guests = await self.guests()
         self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in guests})
         self.note_changes(guests)
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Look for guests that have come or gone since the last sample."""
         self._seen.clear()
-        self.note_changes(self.guests())
+        self.note_changes(await self.guests())
 
     def note_changes(self, guests: Sequence[Sighting]) -> None:
         """Write down which guests have come and gone, and tell of those that have ended."""
@@ -86,28 +83,29 @@ class Node:
             return False
         return self.cluster.settings.of(collector.name).active
 
-    async def told_by(self, hypervisor: Hypervisor) -> Mapping[str, str]:
+    async def told_by(self, name: str) -> Mapping[str, str]:
         """What guests say of their states, asked of each at most every `TOLD_S`; nothing where they cannot be asked."""
-        name = hypervisor.traits.name
         until_s, told = self._told.get(name, (0.0, {}))
         if time.monotonic() >= until_s:
             try:
-                told = {guest.name: guest.state for guest in await hypervisor.list_instances()}
+                told = await self.looks.states(name)
             except GanetiError as err:
                 told = {}
                 _log.warning("guests of %s cannot be asked how they are: %s", name, err)
             self._told[name] = (time.monotonic() + TOLD_S, told)
         return told
 
-    def guests(self) -> list[Sighting]:
-        return [guest for hypervisor in self.hypervisors for guest in self.seen_by(hypervisor)]
+    async def guests(self) -> list[Sighting]:
+        return [guest for hypervisor in self.hypervisors for guest in await self.seen_by(hypervisor)]
 
-    def seen_by(self, hypervisor: Hypervisor) -> Sequence[Sighting]:
-        """Its guests, looked for at most every `SEEN_S`."""
-        at_s, found = self._seen.get(hypervisor.traits.name, (-SEEN_S, ()))
+    async def seen_by(self, hypervisor: str) -> Sequence[Sighting]:
+        """Its guests, looked for at most every `SEEN_S`; none of one that the cluster does not have."""
+        if hypervisor not in self.ssconf(_HYPERVISORS):
+            return ()
+        at_s, found = self._seen.get(hypervisor, (-SEEN_S, ()))
         if time.monotonic() - at_s >= SEEN_S:
-            found = hypervisor.seen()
-            self._seen[hypervisor.traits.name] = time.monotonic(), found
+            found = await self.looks.seen(hypervisor)
+            self._seen[hypervisor] = time.monotonic(), found
         return found
 
 
@@ -126,7 +124,7 @@ class Collector:
     """What stands in the report beside the data."""
 
 
-def collectors(hypervisors: Sequence[Hypervisor]) -> list[Collector]:
+def collectors(hypervisors: Sequence[str]) -> list[Collector]:
     """All of a node with these hypervisors, in the order in which they are listed."""
     return [
         Collector(load.NAME, load.CATEGORY, PERFORMANCE, _cpu_load),
@@ -158,22 +156,21 @@ async def _drbd(node: Node) -> Any:
     return drbd.read(text, (await node.cluster.owners()).minors)
 
 
-def _guests_of(hypervisor: Hypervisor) -> Collector:
+def _guests_of(hypervisor: str) -> Collector:
     async def collect(node: Node) -> Any:
         known = await node.cluster.instances()
         if known is not None and len(node.hypervisors) > 1:
             others = {
-                guest.name for other in node.hypervisors if other is not hypervisor for guest in node.seen_by(other)
+                guest.name for other in node.hypervisors if other != hypervisor for guest in await node.seen_by(other)
             }
             known = [each for each in known if each.name not in others]
-        return instances.states(node.seen_by(hypervisor), known, time.time(), await node.told_by(hypervisor))
+        return instances.states(await node.seen_by(hypervisor), known, time.time(), await node.told_by(hypervisor))
 
-    own = hypervisor.traits.name
-    return Collector(instances.name_of(own), instances.CATEGORY, STATUS, collect, hypervisor=own)
+    return Collector(instances.name_of(hypervisor), instances.CATEGORY, STATUS, collect, hypervisor=hypervisor)
 
 
 async def _guest_groups(node: Node) -> Any:
-    return cgroups.read(node.guests())
+    return cgroups.read(await node.guests())
 
 
 async def _guest_load(node: Node) -> Any:
@@ -181,35 +178,21 @@ async def _guest_load(node: Node) -> Any:
 
 
 async def _guest_memory(node: Node) -> Any:
-    return {guest.name: guest.resident_bytes for guest in node.guests()}
+    return {guest.name: guest.resident_bytes for guest in await node.guests()}
 
 
 async def _volumes(node: Node) -> Any:
-    output = await output_of(lv.COMMAND, timeout_s=LVS_TIMEOUT_S, limit_bytes=LARGEST_OUTPUT_BYTES)
-    text = output.decode(errors="replace")
+    text = await node.looks.volumes()
     return lv.read(text, (await node.cluster.owners()).volumes) if text.strip() else []
 
 
 async def _storage(node: Node) -> Any:
-    kept = [place for key in _STORAGE for place in node.ssconf(key)]
-    places = [node.paths.data_dir, node.paths.log_dir, *map(node.paths.under, kept)]
-    return await asyncio.to_thread(storage.read, places)
+    return await node.looks.storage()
 
 
 async def _diagnose(node: Node) -> Any:
     name = node.cluster.settings.diagnose_command
-    if not name:
-        return diagnose.well()
-    directory = node.paths.diagnose_commands_dir
-    fault = fault_of(directory, name)
-    if fault is not None:
-        return diagnose.well(fault)
-    command = [f"{directory}/{name}"]
-    try:
-        output = await output_of(command, timeout_s=diagnose.TIMEOUT_S, limit_bytes=diagnose.LARGEST_OUTPUT_BYTES)
-    except UnreadableError as err:
-        return diagnose.well(str(err))
-    return diagnose.read(output)
+    return await node.looks.diagnosed(name) if name else diagnose.well()
 
 
 def _signature(node: Node, data: Any) -> Mapping[str, Any]:

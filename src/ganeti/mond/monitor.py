@@ -6,6 +6,7 @@ import logging
 import time
 from typing import Any
 
+from ganeti.base.errors import GanetiError
 from ganeti.mond.collectors import Collector, Node, collectors, failed
 from ganeti.node.collectors import load
 from ganeti.node.collectors.report import report
@@ -55,9 +56,15 @@ class Monitor:
         return [line for line in self._lines.values() if self.node.is_active(line.collector)]
 
     async def _sample(self) -> None:
+        missing = False
         while True:
             try:
-                self.node.sample()
+                await self.node.sample()
+                missing = False
+            except GanetiError as err:
+                if not missing:
+                    _log.warning("samples of loads are missing: %s", err)
+                missing = True
             except Exception:
                 _log.exception("a sample of loads is missing")
             await asyncio.sleep(load.SAMPLE_S)

@@ -10,8 +10,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
+from ganeti.base.errors import GanetiError
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.system.event_loop import Background
 from ganeti.wire.guest_report import PATH, GuestReport, write_guest_report
@@ -24,10 +26,11 @@ _log = logging.getLogger(__name__)
 
 
 class GuestEnds:
-    """Calls *look* as soon as the process of a guest has ended."""
+    """Has *look* work as soon as the process of a guest has ended."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    def __init__(self, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._look = look
+        self._background = Background()
         self._watched: dict[int, int] = {}
         """Descriptors of processes, by process id."""
 
@@ -41,12 +44,17 @@ class GuestEnds:
                 self._watched[pid] = os.pidfd_open(pid)
                 asyncio.get_running_loop().add_reader(self._watched[pid], self._ended, pid)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.follow(())
+        await self._background.cancel()
 
     def _ended(self, pid: int) -> None:
         self._drop(pid)
-        self._look()
+        self._background.start(self._try(), "a look at guests")
+
+    async def _try(self) -> None:
+        with contextlib.suppress(GanetiError):  # the next sample misses it
+            await self._look()
 
     def _drop(self, pid: int) -> None:
         descriptor = self._watched.pop(pid)

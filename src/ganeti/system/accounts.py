@@ -17,7 +17,7 @@ from glob import glob
 
 from ganeti.base.paths import Paths
 
-MASTER, RAPI, CONFD = "gnt-masterd", "gnt-rapi", "gnt-confd"
+MASTER, RAPI, CONFD, MONITORING = "gnt-masterd", "gnt-rapi", "gnt-confd", "gnt-mond"
 DAEMONS, ADMINISTRATORS = "gnt-daemons", "gnt-admin"
 ROOT = "root"
 USER_OF = {
@@ -26,6 +26,7 @@ USER_OF = {
     "ganeti-maintd": MASTER,
     "ganeti-rapi": RAPI,
     "ganeti-confd": CONFD,
+    "ganeti-mond": MONITORING,
 }
 """Each has a group of its name. All others run as root: they look after disks, guests and interfaces."""
 _OF_PACKAGE = "/usr/lib/ganeti/daemon-users"
@@ -137,9 +138,11 @@ def _files(paths: Paths) -> Iterator[Rule]:
         ("maintenance", MASTER),
         ("rapi", RAPI),
         ("conf", CONFD),
+        ("monitoring", MONITORING),
         ("node", ROOT),
     ):
         yield Rule(f"{log}/{name}-daemon.log", 0o600, user, DAEMONS)
+    yield Rule(f"{log}/monitoring-daemon.record*", 0o640, MONITORING, MONITORING)
     yield Rule(paths.audit_log, 0o640, RAPI, DAEMONS)
     yield Rule(f"{log}/jobs.log", 0o600, MASTER, DAEMONS)
 

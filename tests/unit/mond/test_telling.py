@@ -20,13 +20,17 @@ KEY = b"the key of the cluster"
 def test_the_end_of_a_process_is_noticed_without_looking() -> None:
     async def scenario() -> None:
         noticed = asyncio.Event()
-        ends = GuestEnds(noticed.set)
+
+        async def look() -> None:
+            noticed.set()
+
+        ends = GuestEnds(look)
         with subprocess.Popen(["sleep", "600"]) as process:
             guest = Sighting(name="web1", started_s=0.0, cpu_time_s=0.0, resident_bytes=0, pid=process.pid)
             ends.follow([guest])
             process.kill()
             await asyncio.wait_for(noticed.wait(), 60)
-        ends.close()
+        await ends.close()
 
     asyncio.run(scenario())
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ganeti.mond.programs import output_of
+from ganeti.node.collectors.programs import output_of
 from ganeti.node.collectors.report import UnreadableError
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that collectors run: with an end, a limit on what they print, and nothing left when MonD goes."""
+"""Programs that collectors run: with an end, a limit on what they print, and nothing left when their daemon goes."""
 
 import asyncio
 import contextlib

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Answers this node's MonD, which has a user of its own, what only root may look at. Nothing here changes anything."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+import ganeti.node.hypervisors
+from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
+from ganeti.calls.serving import CallServer, handlers_of, serves
+from ganeti.node.collectors.looks import (
+    DIAGNOSED,
+    KEY,
+    SEEN,
+    STATES,
+    STORAGE,
+    VOLUMES,
+    Looks,
+    OwnLooks,
+    socket_path,
+)
+from ganeti.node.collectors.report import UnreadableError
+from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.noded.world import RealNodeWorld
+from ganeti.system import accounts
+from ganeti.system.unix_socket import UnixServer
+from ganeti.system.unix_socket import serve as serve_socket
+from ganeti.wire.framing import decode
+from ganeti.wire.luxi import MalformedRequest, read_request
+
+
+class Answers:
+    """The calls of `ganeti.node.collectors.looks`."""
+
+    def __init__(self, looks: Looks, paths: Paths) -> None:
+        self._looks, self._paths = looks, paths
+
+    @serves(SEEN)
+    async def seen(self, hypervisor: Any) -> Any:
+        return msgspec.to_builtins(list(await self._looks.seen(_word(hypervisor))))
+
+    @serves(STATES)
+    async def states(self, hypervisor: Any) -> Any:
+        return dict(await self._looks.states(_word(hypervisor)))
+
+    @serves(VOLUMES)
+    async def volumes(self) -> Any:
+        try:
+            return await self._looks.volumes()
+        except UnreadableError as err:
+            raise PrerequisiteError(str(err)) from err
+
+    @serves(STORAGE)
+    async def storage(self) -> Any:
+        return await self._looks.storage()
+
+    @serves(DIAGNOSED)
+    async def diagnosed(self, command: Any) -> Any:
+        return await self._looks.diagnosed(_word(command))
+
+    @serves(KEY)
+    async def key(self) -> Any:
+        """The cluster's key: MonD asks ConfD with it, and signs what a diagnose command says."""
+        with open(self._paths.hmac_key, encoding="ascii") as file:
+            return file.read()
+
+
+class LooksServer(CallServer):
+    """The door: one message a request, as at the other sockets of a node."""
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(handlers_of(answers))
+
+    def read(self, data: bytes) -> tuple[str, list[Any]]:
+        try:
+            return read_request(decode(data))
+        except TransportError as err:
+            raise MalformedRequest(self.unreadable(err)) from err
+
+    def unknown(self, method: str) -> Exception:
+        return GanetiError(f"There is no call '{method}': there are {', '.join(sorted(self._calls))}")
+
+    def unreadable(self, error: TransportError) -> str:
+        return f"Failed to parse request: {error}"
+
+
+async def serve_looks(paths: Paths, node_name: str, ssconf: Any) -> UnixServer | None:
+    """Answer MonD until closed; nothing where it is root itself."""
+    if not accounts.are_used(paths.root):
+        return None
+    import_all(ganeti.node.hypervisors)
+    world = RealNodeWorld(paths, node_name)
+    drivers: Sequence[Hypervisor] = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
+    answers = Answers(OwnLooks(paths, drivers, ssconf), paths)
+    path = socket_path(paths)
+    server = await serve_socket(path, LooksServer(answers).serve, mode=0o660)
+    accounts.give_group(path, accounts.MONITORING)
+    return server
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise PrerequisiteError(f"A text is expected, not {type(value).__name__}", WRONG_INPUT)
+    return value

@@ -120,7 +120,7 @@ def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> N
 def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> None:
     """Take everything from the connection until the sender closes it. Raises `TransportError`, `CommandError`."""
     if task.compress == "none":
-        read = _checked(lambda: tunnel.recv(CHUNK), task.magic)
+        read = _checked(_receiving(tunnel), task.magic)
         _pump_and_close(read, _target(task, running), meter, 0)
     else:
         words = [*_compressor(task.compress), "-d"]
@@ -128,7 +128,7 @@ def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -
         assert process.stdin is not None and process.stdout is not None
         from_compressor = _checked(_reading(process.stdout, b""), task.magic)
         running.beside(lambda: _pump_and_close(from_compressor, _target(task, running), meter, 0))
-        _pump_and_close(lambda: tunnel.recv(CHUNK), process.stdin, Meter(), 0)
+        _pump_and_close(_receiving(tunnel), process.stdin, Meter(), 0)
     running.end_well()
 
 
@@ -176,6 +176,19 @@ def _reading(source: IO[bytes], first: bytes) -> Callable[[], bytes]:
 
     def read() -> bytes:
         return waiting.pop() if waiting else os.read(source.fileno(), CHUNK)
+
+    return read
+
+
+def _receiving(tunnel: ssl.SSLSocket) -> Callable[[], bytes]:
+    """What reads whole chunks, shorter at the end alone: TLS gives 16 KiB, and each write wakes the next program."""
+
+    def read() -> bytes:
+        buffer = bytearray(CHUNK)
+        view, filled = memoryview(buffer), 0
+        while filled < CHUNK and (count := tunnel.recv_into(view[filled:])):
+            filled += count
+        return bytes(view[:filled])
 
     return read
 

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.real
 NAME = "grow"
 START_MIB = 256
 MODULE_MIB = 128
+SCSI = {"cdrom_disk_type": "scsi-cd", "scsi_controller_type": "virtio-scsi-pci"}
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,37 @@ def test_processors_and_memory_are_added(lab: Lab) -> None:
     sees(second, 3, START_MIB)
     second.call("stop", name=NAME, timeout_s=0)
     assert first.leftovers(NAME) == second.leftovers(NAME) == []
+
+
+def test_cd_drives_and_disks_come_and_the_guest_sees_them(lab: Lab) -> None:
+    first, second = lab.nodes
+    images = [lab.disk(NAME, number, size).path for number, size in ((5, 2), (6, 6), (7, 3))]
+    spec = lab.instance(NAME, hvparams=SCSI)
+    lab.start(first, spec)
+    first.wait_console(NAME, "^HB 1")
+    kvm_lab.watch_devices(first, NAME)
+    spec = put_in(first, spec, [2], cdrom_image_path=images[0])
+    more = replace(spec, disks=[*spec.disks, lab.disk(NAME, 1, 8).spec])
+    first.call("change_disks", spec=more, disks=kvm_lab.attached(more))
+    more = put_in(first, more, [2, 6], cdrom2_image_path=images[1])
+    lab.begin(more, first, second)
+    lab.finish(more, first, second)
+    put_in(second, more, [3, 6], cdrom_image_path=images[2])
+    second.call("stop", name=NAME, timeout_s=0)
+    assert first.leftovers(NAME) == second.leftovers(NAME) == []
+
+
+def put_in(node: LabNode, spec: InstanceSpec, sizes_mib: list[int], **images: str) -> InstanceSpec:
+    """Change CDs, and wait until the guest sees media of these sizes."""
+    told = len(kvm_lab.devices_seen(node, NAME))
+    changed = replace(spec, hvparams=spec.hvparams | images)
+    names = [f"hv/{name}" for name in images]
+    assert node.call("change_parameters", spec=changed, names=names) == names
+    wanted = sorted(size * 2048 for size in sizes_mib)
+
+    def arrived() -> bool:
+        newer = kvm_lab.devices_seen(node, NAME)[told + 1 :]
+        return bool(newer) and sorted(int(size) for size in newer[-1][3].split()) == wanted
+
+    kvm_lab.wait_until(arrived, f"CDs of {sizes_mib} MiB", lambda: str(kvm_lab.devices_seen(node, NAME)[-2:]))
+    return changed

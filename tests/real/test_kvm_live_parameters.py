@@ -54,12 +54,30 @@ def test_cds_are_changed_taken_out_and_put_in(guest: Started) -> None:
         with pytest.raises(HypervisorError, match="The image of cdrom_image_path at /nowhere cannot be opened"):
             await change(guest, cdrom_image_path="/nowhere")
         assert await in_drives(guest) == [2 << 20]
-        assert await change(guest, cdrom2_image_path=str(small)) == []
+        assert await change(guest, cdrom2_image_path=str(small)) == ["cdrom2_image_path"]
+        assert await in_drives(guest) == [2 << 20, 1 << 20]
+        assert await change(guest, cdrom2_image_path="") == ["cdrom2_image_path"]
         known = record.read(guest.hypervisor.places, NAME)
         assert known is not None and known.hvparams["cdrom_image_path"] == str(large)
         assert await guest.ask("query-fdsets") != []
         await change(guest, cdrom_image_path="")
         assert await guest.ask("query-fdsets") == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("hvparams", "reason"),
+    [({}, "an IDE drive cannot come"), ({"cdrom_disk_type": "scsi-cd"}, "none can come to its controller lsi")],
+)
+def test_a_cd_waits_where_no_drive_can_come(guest: Started, hvparams: dict[str, Any], reason: str) -> None:
+    async def story() -> None:
+        await guest.start(**hvparams)
+        obstacles = await guest.hypervisor.devices.hotplug_obstacles(NAME)
+        assert reason in obstacles.parameters["hv/cdrom_image_path"]
+        assert await change(guest, cdrom_image_path=str(guest.image("small.iso", 1 << 20))) == []
+        assert await change(guest, cdrom_image_path="") == ["cdrom_image_path"]
+        assert await in_drives(guest) == []
 
     asyncio.run(story())
 

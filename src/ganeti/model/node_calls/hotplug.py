@@ -18,10 +18,12 @@ from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
 class HotplugObstacles(msgspec.Struct, frozen=True, kw_only=True):
-    """Why devices of a guest cannot come or go while it runs, as the end of a sentence; empty where they can."""
+    """Why parts of a guest cannot come or go while it runs, as the end of a sentence; empty where they can."""
 
     nics: str = ""
     disks: str = ""
+    parameters: dict[str, str] = {}
+    """By parameter (``hv/NAME``): why the guest cannot be given a value of it while it runs."""
 
 
 class InstanceHotplugObstacles(NodeRequest[HotplugObstacles], frozen=True, kw_only=True):

@@ -114,8 +114,7 @@ class DiskChange:
     def _free_options(self) -> dict[str, Any]:
         taken = [place.options for place in self._known.disks]
         if self._known.hvparams["disk_type"] in disks.SCSI_TYPES:
-            numbers = range(len(taken) + 1)
-            return next(one for number in numbers if (one := disks.scsi_place(self._known, number)) not in taken)
+            return disks.free_scsi_place(self._known)
         if self._known.disk_ports:
             numbers = range(len(taken) + 1)
             return next(one for number in numbers if (one := disks.port_place(self._known, number)) not in taken)

@@ -60,8 +60,15 @@ def port_place(record: RuntimeRecord, number: int) -> dict[str, Any]:
 def scsi_place(record: RuntimeRecord, unit: int) -> dict[str, Any]:
     controller = record.hvparams["scsi_controller_type"]
     if unit >= _SCSI_UNITS[controller]:
-        raise HypervisorError(f"The controller {controller} takes {_SCSI_UNITS[controller]} disks and not one more")
+        raise HypervisorError(f"The controller {controller} takes {_SCSI_UNITS[controller]} devices and not one more")
     return {"bus": SCSI_BUS, "scsi-id": unit}
+
+
+def free_scsi_place(record: RuntimeRecord) -> dict[str, Any]:
+    """The first place that neither a disk nor a CD has; raises `HypervisorError` when there is none."""
+    taken = [*(place.options for place in record.disks), *record.cd_places.values()]
+    units = {options.get("scsi-id") for options in taken}
+    return scsi_place(record, next(unit for unit in range(len(taken) + 1) if unit not in units))
 
 
 def arguments(record: RuntimeRecord, attached: Sequence[AttachedDisk], remarks: list[str]) -> list[str]:

@@ -300,12 +300,12 @@ class KvmHypervisor(Hypervisor):
             qemu_version=qemu.version,
             has_rng="virtio-rng-pci" in qemu.devices,
             nics=record.nics_of(spec),
-            cd_drives=removable.drives(hvparams),
             network_port=spec.network_port,
             tags=spec.tags,
             live_obstacle=obstacle,
         )
-        return msgspec.structs.replace(made, disks=start_places(made, spec.disks)), qemu
+        made = msgspec.structs.replace(made, disks=start_places(made, spec.disks))
+        return removable.with_drives(made), qemu
 
     async def _continue(self, guest: GuestProcess) -> None:
         try:

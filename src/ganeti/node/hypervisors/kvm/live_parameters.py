@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.kvm import affinity, display, plugging, record, removable, throttle
+from ganeti.node.hypervisors.kvm import affinity, block_nodes, display, plugging, record, removable, throttle
 from ganeti.node.hypervisors.kvm.added_hardware import HardwareChange
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.ports.node_world import NodeWorld
 
 _READ_AT_USE = ("migration_downtime", "migration_caps")
 """Read from the record when a migration begins."""
@@ -28,7 +29,8 @@ _CD_SETS = range(700, 1000)
 class ParameterChange:
     """One change of a guest's parameters; *known* is its record before."""
 
-    def __init__(self, places: Places, guest: GuestProcess, known: RuntimeRecord) -> None:
+    def __init__(self, world: NodeWorld, places: Places, guest: GuestProcess, known: RuntimeRecord) -> None:
+        self._world = world
         self._places = places
         self._guest = guest
         self._known = known
@@ -81,20 +83,22 @@ class ParameterChange:
         return await changes[name](qmp, name, value) if name in changes else False
 
     async def _change_cd(self, qmp: Qmp, name: str, image: str) -> bool:
-        """Put another CD into a drive, or none; a guest that was started without a drive gets none."""
-        if name not in self._known.cd_drives:
-            return False
+        """Put another CD into a drive, or none; a guest that runs without the drive is given one where it can be."""
+        if removable.obstacle(self._known, name):
+            return not image
         drive = removable.drive_of(name)
+        is_there = drive in await plugging.there(qmp)  # perhaps since a change that was interrupted before the record
+        if not is_there and not image:
+            return True
+        if name not in self._known.cd_drives:
+            await self._add_drive(qmp, name, "" if is_there else image)
+        if not is_there:
+            return True
         before = await _inserted(qmp, drive)
         if image:
-            shown = (
-                image
-                if "://" in image
-                else await plugging.hand_over(qmp, await _free_set(qmp), image, f"The image of {name}", [os.O_RDONLY])
-            )
             change: dict[str, Any] = {
                 "id": drive,
-                "filename": shown,
+                "filename": await self._handed(qmp, name, image),
                 "format": "raw",
                 "read-only-mode": "read-only",
                 "force": True,
@@ -107,6 +111,27 @@ class ParameterChange:
             await qmp.execute("blockdev-del", {"node-name": before})
         await self._drop_unused_sets(qmp)
         return True
+
+    async def _add_drive(self, qmp: Qmp, name: str, image: str) -> None:
+        """Plug a drive with its CD in it: a guest looks at once, and perhaps not again. Without, note a drive only."""
+        wanted = msgspec.structs.replace(self._known, hvparams=self._known.hvparams | {name: image})
+        wanted = removable.with_drive(wanted, name)
+        if image:
+            drive = removable.drive_of(name)
+            await block_nodes.close_node(self._world, qmp, drive)  # of a change that was interrupted here
+            node = removable.image_node(image, drive)
+            if "filename" in node["file"]:
+                node["file"]["filename"] = await self._handed(qmp, name, image)
+            await qmp.execute("blockdev-add", node)
+            await qmp.execute("device_add", removable.drive_device(wanted, name))
+        self._known = wanted
+        record.write(self._places, self._known)
+
+    async def _handed(self, qmp: Qmp, name: str, image: str) -> str:
+        """Under which name QEMU opens an image."""
+        if "://" in image:
+            return image
+        return await plugging.hand_over(qmp, await _free_set(qmp), image, f"The image of {name}", [os.O_RDONLY])
 
     async def _drop_unused_sets(self, qmp: Qmp) -> None:
         used = {node["file"] for node in await qmp.execute("query-named-block-nodes", {"flat": True})}

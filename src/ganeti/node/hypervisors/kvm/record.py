@@ -84,6 +84,10 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """PCI Express ports that paravirtual disks are plugged into."""
     cd_drives: list[str] = []
     """Parameters whose CD drives the machine has, with an image or without."""
+    cd_places: dict[str, dict[str, Any]] = {}
+    """QEMU's options that say where each of these drives is."""
+    cd_controller: bool = False
+    """It has a SCSI controller for CDs alone."""
     added_cpus: list[dict[str, Any]] = []
     """Virtual CPUs that were added while it ran: QEMU's options of each."""
     added_memory: list[MemoryModule] = []

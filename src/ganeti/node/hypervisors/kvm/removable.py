@@ -5,38 +5,83 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from ganeti.node.hypervisors.kvm.devices import CHOSEN_BOOT_INDEX, Machine, words
-from ganeti.node.hypervisors.kvm.disks import SCSI_BUS, SCSI_TYPES, scsi_controller
+from ganeti.node.hypervisors.kvm.disks import SCSI_TYPES, SCSI_WITH_HOTPLUG, free_scsi_place, scsi_controller
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 
 CD_PARAMETERS = ("cdrom_image_path", "cdrom2_image_path")
 
 
+def with_drives(record: RuntimeRecord) -> RuntimeRecord:
+    """Give the record of a start with its drives, which come after the disks.
+
+    A guest whose CDs are to be on SCSI gets the controller without a CD too, so that one can come while it runs.
+    """
+    for parameter in drives(record.hvparams):
+        record = with_drive(record, parameter)
+    alone = on_scsi(record) and record.hvparams["disk_type"] not in SCSI_TYPES
+    can_come = record.hvparams["scsi_controller_type"] == SCSI_WITH_HOTPLUG
+    return msgspec.structs.replace(record, cd_controller=alone and bool(can_come or record.cd_drives))
+
+
+def with_drive(record: RuntimeRecord, parameter: str) -> RuntimeRecord:
+    """Give the record with one drive more; raises `HypervisorError` when there is no place for it."""
+    if on_scsi(record):
+        place = free_scsi_place(record)
+    else:
+        ide_before = len(record.disks) if record.hvparams["disk_type"] == "ide" else 0
+        place = Machine(record.machine).ide_place(ide_before + len(record.cd_drives))
+    return msgspec.structs.replace(
+        record, cd_drives=[*record.cd_drives, parameter], cd_places=record.cd_places | {parameter: place}
+    )
+
+
+def on_scsi(record: RuntimeRecord) -> bool:
+    return (record.hvparams["cdrom_disk_type"] or record.hvparams["disk_type"]) in SCSI_TYPES
+
+
+def obstacle(known: RuntimeRecord, parameter: str) -> str:
+    """Why this guest has no such drive and cannot be given it while it runs; empty when it has, or can."""
+    if parameter in known.cd_drives:
+        return ""
+    if known.is_adopted:
+        return "it was started by an earlier Ganeti"
+    remedy = f"cdrom_disk_type=scsi-cd,scsi_controller_type={SCSI_WITH_HOTPLUG}"
+    if not on_scsi(known):
+        return f"it runs without that drive, and an IDE drive cannot come; with {remedy} from its start one can"
+    if (controller := known.hvparams["scsi_controller_type"]) != SCSI_WITH_HOTPLUG:
+        return f"it runs without that drive, and none can come to its controller {controller}; with {remedy} one can"
+    return ""
+
+
 def arguments(record: RuntimeRecord) -> list[str]:
     """Drives, with the images that are in them."""
     hvparams = record.hvparams
-    kind = hvparams["cdrom_disk_type"] or hvparams["disk_type"]
-    found: list[str] = []
-    on_scsi = kind in SCSI_TYPES
-    if record.cd_drives and on_scsi and hvparams["disk_type"] not in SCSI_TYPES:
-        found += scsi_controller(record)
-    ide_before = len(record.disks) if hvparams["disk_type"] == "ide" else 0
-    for index, parameter in enumerate(record.cd_drives):
-        drive = drive_of(parameter)
-        place = {"bus": SCSI_BUS} if on_scsi else Machine(record.machine).ide_place(ide_before + index)
-        device: dict[str, Any] = {"driver": "scsi-cd" if on_scsi else "ide-cd", "id": drive} | place
+    found = scsi_controller(record) if record.cd_controller else []
+    for parameter in record.cd_drives:
         if hvparams[parameter]:
-            found += ["-blockdev", json.dumps(image_node(hvparams[parameter], drive))]
-            device["drive"] = drive
-        if index == 0 and hvparams["boot_order"] == "cdrom":
-            device["bootindex"] = CHOSEN_BOOT_INDEX
-        found += ["-device", words(device)]
+            found += ["-blockdev", json.dumps(image_node(hvparams[parameter], drive_of(parameter)))]
+        found += ["-device", words(drive_device(record, parameter))]
     if hvparams["floppy_image_path"]:
         node_options = image_node(hvparams["floppy_image_path"], "floppy0") | {"read-only": False}
         found += ["-blockdev", json.dumps(node_options), "-device", "isa-fdc,id=fdc0"]
         boot = f",bootindex={CHOSEN_BOOT_INDEX}" if hvparams["boot_order"] == "floppy" else ""
         found += ["-device", f"floppy,drive=floppy0,id=floppy0,bus=fdc0.0{boot}"]
     return found
+
+
+def drive_device(record: RuntimeRecord, parameter: str) -> dict[str, Any]:
+    """Options of a drive's device."""
+    drive = drive_of(parameter)
+    device: dict[str, Any] = {"driver": "scsi-cd" if on_scsi(record) else "ide-cd", "id": drive}
+    device |= record.cd_places[parameter]
+    if record.hvparams[parameter]:
+        device["drive"] = drive
+    if parameter == record.cd_drives[0] and record.hvparams["boot_order"] == "cdrom":
+        device["bootindex"] = CHOSEN_BOOT_INDEX
+    return device
 
 
 def drive_of(parameter: str) -> str:

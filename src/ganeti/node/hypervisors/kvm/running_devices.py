@@ -12,7 +12,7 @@ from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.interface import RunningDevices
-from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record
+from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record, removable
 from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
 from ganeti.node.hypervisors.kvm.disk_transfer import DiskReceiver, DiskSender
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
@@ -39,7 +39,12 @@ class KvmDevices(RunningDevices):
         if found is None:
             raise HypervisorError(f"The instance {name} does not run on this node")
         _, known = found
-        return HotplugObstacles(nics=nic_changes.obstacle(known), disks=disk_changes.obstacle(known))
+        reasons = {f"hv/{name}": removable.obstacle(known, name) for name in removable.CD_PARAMETERS}
+        return HotplugObstacles(
+            nics=nic_changes.obstacle(known),
+            disks=disk_changes.obstacle(known),
+            parameters={name: reason for name, reason in reasons.items() if reason},
+        )
 
     async def change_nics(self, spec: InstanceSpec) -> None:
         found = self._changeable(spec.name)
@@ -55,7 +60,9 @@ class KvmDevices(RunningDevices):
         found = self._changeable(spec.name)
         if found is None:
             return []
-        return await ParameterChange(self._places, *found).run(checks.filled(spec.hvparams), spec.beparams, names)
+        return await ParameterChange(self._world, self._places, *found).run(
+            checks.filled(spec.hvparams), spec.beparams, names
+        )
 
     async def sign_of_life(self, name: str, words: str) -> str:
         self._running(name)

@@ -63,7 +63,11 @@ async def check_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
 
 
 def plan_live(
-    facts: Facts, nics: NicPlan, disks: DiskChanges, parameters: Sequence[str], warnings: list[str]
+    facts: Facts,
+    nics: NicPlan,
+    disks: DiskChanges,
+    parameters: Sequence[tuple[str, Any]],
+    warnings: list[str],
 ) -> LivePlan:
     """Plan what the guest takes over; *warnings* collects why it does not take over the rest.
 
@@ -78,10 +82,13 @@ def plan_live(
     ):
         if told and reason:
             warnings.append(f"{kind} change at the next start of the instance: {reason}")
+    for name, value in parameters:
+        if value and (reason := facts.obstacles.parameters.get(name)):
+            warnings.append(f"{name} holds from the next start of the instance: {reason}")
     return LivePlan(
         nics=bool(nics.told) and not nics.from_pool and not facts.obstacles.nics,
         disks=bool(plugged) and not facts.obstacles.disks,
-        parameters=[name for name in parameters if name.startswith("hv/") or name in _BACKEND],
+        parameters=[name for name, _ in parameters if name.startswith("hv/") or name in _BACKEND],
     )
 
 

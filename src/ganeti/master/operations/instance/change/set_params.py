@@ -325,7 +325,7 @@ class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, for
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
         told = self._told_parameters(view, old, new)
-        live = live_changes.plan_live(facts, nics, disks, [name for name, _ in told], warnings)
+        live = live_changes.plan_live(facts, nics, disks, told, warnings)
         warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
         return Checked(
             old=old,

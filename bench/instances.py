@@ -157,7 +157,7 @@ def hotplug() -> None:
         node, name = lab.nodes[0], "plug"
         spec = lab.instance(name)
         lab.start(node, spec)
-        node.wait_console(name, "^HB 1")
+        node.wait_console(name, r"^HB \d")
         kvm_lab.watch_devices(node, name)
 
         def seen_s(change: Callable[[], None], arrived: Callable[[tuple[str, ...]], bool]) -> float:

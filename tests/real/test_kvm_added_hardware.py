@@ -47,7 +47,7 @@ def test_processors_and_memory_are_added(lab: Lab) -> None:
     spec = lab.instance(NAME, hvparams={"hotplug_vcpus": 3, "hotplug_memory": START_MIB + 2 * MODULE_MIB})
     spec = replace(spec, beparams={"vcpus": 1, "maxmem": START_MIB, "minmem": START_MIB})
     lab.start(first, spec)
-    first.wait_console(NAME, "^HB 1")
+    first.wait_console(NAME, r"^HB \d")
     kvm_lab.watch_devices(first, NAME)
     assert change(first, spec, vcpus=2) == ["be/vcpus"]
     sees(first, 2, START_MIB)
@@ -72,7 +72,7 @@ def test_cd_drives_and_disks_come_and_the_guest_sees_them(lab: Lab) -> None:
     images = [lab.disk(NAME, number, size).path for number, size in ((5, 2), (6, 6), (7, 3))]
     spec = lab.instance(NAME, hvparams=SCSI)
     lab.start(first, spec)
-    first.wait_console(NAME, "^HB 1")
+    first.wait_console(NAME, r"^HB \d")
     kvm_lab.watch_devices(first, NAME)
     spec = put_in(first, spec, [2], cdrom_image_path=images[0])
     more = replace(spec, disks=[*spec.disks, lab.disk(NAME, 1, 8).spec])

@@ -81,7 +81,7 @@ def test_devices_come_and_go_before_and_after_a_migration(lab: Lab, disk: str, n
     spec = lab.instance(NAME, hvparams=DISKS[disk] | {"nic_type": nic, "machine_version": machine})
     lab.start(first, spec)
     try:
-        first.wait_console(NAME, "^HB 1" if disk in WITH_HOTPLUG else "^BOOTED-OK")
+        first.wait_console(NAME, r"^HB \d" if disk in WITH_HOTPLUG else "^BOOTED-OK")
         kvm_lab.watch_devices(first, NAME)
         shown = [16] if disk in WITH_HOTPLUG else []
         has(first, spec, shown)

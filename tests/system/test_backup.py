@@ -143,6 +143,68 @@ def test_an_instance_is_made_from_an_image(fake_bed: FakeBed) -> None:
     fake_bed.check()
 
 
+SCRIPT = """#!/bin/sh
+set -eu
+step=$(basename "$0")
+env | sort >"/tmp/$OS_NAME-$step" && pwd >>"/tmp/$OS_NAME-$step"
+echo "$step says hello" >&2
+case $step in
+create | rename) printf '%-20s' "$step of $INSTANCE_NAME" | dd of="$DISK_0_PATH" conv=notrunc status=none ;;
+export) echo 8388608 >"/dev/fd/$EXP_SIZE_FD"; cat "$EXPORT_DEVICE" ;;
+import) cat >"$IMPORT_DEVICE" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("version", "variant"), [(10, ""), (15, "large")])
+def test_a_definition_of_an_older_interface_is_run_as_it_expects(fake_bed: FakeBed, version: int, variant: str) -> None:
+    """Create, reinstall, rename, export and import, each with its environment and its streams."""
+    os_name = f"old{version}"
+    directory = f"/usr/local/lib/ganeti/os/{os_name}"
+    for node in ("node1", "node2"):
+        fake_bed.run("mkdir", "-p", directory, node=node)
+        for step in ("create", "import", "export", "rename"):
+            place = f"printf '%s' \"$1\" >{directory}/{step} && chmod 755 {directory}/{step}"
+            fake_bed.run("sh", "-c", place, "sh", SCRIPT, node=node)
+        fake_bed.run("sh", "-c", f"echo {version} >{directory}/ganeti_api_version", node=node)
+        if variant:
+            fake_bed.run("sh", "-c", f"printf 'small\\nlarge\\n' >{directory}/variants.list", node=node)
+    full = f"{os_name}+{variant}" if variant else os_name
+
+    def told(step: str) -> set[str]:
+        """What the script was told, and where it ran."""
+        lines = set(fake_bed.run("cat", f"/tmp/{os_name}-{step}", node="node2").splitlines())
+        fake_bed.run("rm", f"/tmp/{os_name}-{step}", node="node2")
+        common = {f"OS_API_VERSION={version}", f"OS_NAME={os_name}", f"OS_VARIANT={variant}", f"INSTANCE_OS={full}"}
+        assert {*common, "DISK_COUNT=1", "DISK_0_SIZE=8", "NIC_COUNT=0", "INSTANCE_BE_vcpus=1", directory} <= lines
+        assert not [line for line in lines if line.startswith(("OSP_", "GANETI_", "HOME="))]
+        return lines
+
+    def begin(name: str) -> str:
+        return fake_bed.run("sh", "-c", f"head -c 20 {STORAGE}/{name}/*", node="node2").rstrip()
+
+    add = ("gnt-instance", "add", "-t", "file", "-s", "8m", "--no-nics", "--no-start", "-n", "node2")
+    if variant:
+        assert f"needs a variant: write {os_name}+VARIANT" in fake_bed.run(*add, "-o", os_name, "first", expect=1)
+    else:
+        assert "has no variants: leave '+x' away" in fake_bed.run(*add, "-o", f"{os_name}+x", "first", expect=1)
+    assert "create says hello" in fake_bed.run(*add, "-o", full, "first")
+    assert "INSTANCE_NAME=first" in told("create")
+    fake_bed.run("gnt-instance", "reinstall", "-f", "first")
+    assert "INSTANCE_REINSTALL=1" in told("create")
+    fake_bed.run("gnt-instance", "rename", "first", "second")
+    assert {"INSTANCE_NAME=second", "OLD_INSTANCE_NAME=first"} <= told("rename")
+    assert begin("second") == "rename of second"
+    fake_bed.run("gnt-backup", "export", "-n", "node1", "second")
+    assert "EXPORT_INDEX=0" in told("export")
+    fake_bed.run("gnt-backup", "import", "--src-node", "node1", "--src-dir", "second", "-n", "node2", "third")
+    assert {"INSTANCE_NAME=third", "IMPORT_INDEX=0"} <= told("import")
+    assert begin("third") == "rename of third", "a new name is told to what was imported"
+    for name in ("second", "third"):
+        fake_bed.run("gnt-instance", "remove", "-f", name)
+    fake_bed.run("gnt-backup", "remove", "second")
+
+
 def test_it_may_go_and_come_back_and_its_export_be_removed(fake_bed: FakeBed) -> None:
     before = sums(fake_bed, "node2", STORAGE)
     fake_bed.run("gnt-backup", "export", "--remove-instance", "--shutdown-timeout=0", "-n", "node2", "web")

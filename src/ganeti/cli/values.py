@@ -199,7 +199,7 @@ def collect_changes(option: str, texts: list[str]) -> list[list[Any]]:
         action, comma, values_text = rest.partition(",")
         if action in ("add", "attach", "remove", "detach", "modify"):
             values = read_key_values(option, values_text if comma else "")
-        elif ident in ("add", "remove"):  # the old form, without an index
+        elif ident in ("add", "attach", "remove", "detach"):  # the old form, without an index: the last place
             action, ident, values = ident, "-1", read_key_values(option, rest)
         else:
             action, values = "modify", read_key_values(option, rest)

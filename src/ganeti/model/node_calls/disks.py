@@ -70,6 +70,25 @@ class BlockdevFind(NodeRequest[DiskStatus | None], frozen=True, kw_only=True):
     disk: DiskSpec
 
 
+class FoundDisk(msgspec.Struct, frozen=True, kw_only=True):
+    """One of many disks: what is there, or why nobody can look."""
+
+    status: DiskStatus | None = None
+    fault: str = ""
+
+
+class BlockdevFindEach(NodeRequest[list[FoundDisk]], frozen=True, kw_only=True):
+    """What is there of each disk; one that cannot be looked at is no error of the call."""
+
+    disks: list[DiskSpec]
+
+
+class BlockdevCheckNew(NodeRequest[None], frozen=True, kw_only=True):
+    """Raise `BlockDeviceError` where one of these disks cannot be made on this node; nothing is made."""
+
+    disks: list[DiskSpec]
+
+
 class BlockdevGetdimensions(NodeRequest[list[tuple[int, int | None] | None]], frozen=True, kw_only=True):
     """Size in MiB and spindles of each disk; null for one that is not there."""
 

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about single disks, and the directories of disks that are files."""
 
+import asyncio
 import errno
 import os
 from typing import Any
 
-from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disks import BlockdevFind, BlockdevGetdimensions, DiskStatus
+from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.model.node_calls.disks import (
+    BlockdevCheckNew,
+    BlockdevFind,
+    BlockdevFindEach,
+    BlockdevGetdimensions,
+    DiskStatus,
+    FoundDisk,
+)
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.node.actions.registry import FAST_S, SLOW_S, answers, node_call
 from ganeti.node.state import NodeState
@@ -14,6 +22,15 @@ from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.copying import copy_disk
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import GivesBack
+
+_LOOKED_AT_ONCE = 4
+"""Each look may start programs."""
+
+
+@answers(BlockdevCheckNew, changes=False)
+async def blockdev_check_new(node: NodeState, asked: BlockdevCheckNew) -> None:
+    for disk in asked.disks:
+        await node.template_of(disk).check_new(disk)
 
 
 @node_call(timeout_s=SLOW_S)
@@ -83,6 +100,20 @@ async def blockdev_shutdown(node: NodeState, *, disk: DiskSpec) -> None:
 @answers(BlockdevFind, changes=False)
 async def blockdev_find(node: NodeState, asked: BlockdevFind) -> DiskStatus | None:
     return await node.template_of(asked.disk).find(asked.disk)
+
+
+@answers(BlockdevFindEach, changes=False)
+async def blockdev_find_each(node: NodeState, asked: BlockdevFindEach) -> list[FoundDisk]:
+    places = asyncio.Semaphore(_LOOKED_AT_ONCE)
+
+    async def look(disk: DiskSpec) -> FoundDisk:
+        async with places:
+            try:
+                return FoundDisk(status=await node.template_of(disk).find(disk))
+            except GanetiError as err:
+                return FoundDisk(fault=str(err))
+
+    return await asyncio.gather(*map(look, asked.disks))
 
 
 @node_call(timeout_s=SLOW_S)

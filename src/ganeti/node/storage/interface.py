@@ -206,6 +206,9 @@ class DiskTemplate(Copies, ABC):
         space. The hypervisor's `resize_disk` comes next.
         """
 
+    async def check_new(self, disk: DiskSpec) -> None:
+        """Raise `BlockDeviceError` where it is known beforehand that the disk cannot be made here."""
+
     @abstractmethod
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         """Write zeros over a part of the disk, which is not in use; raises `BlockDeviceError`."""

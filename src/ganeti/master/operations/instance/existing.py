@@ -5,6 +5,7 @@ from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     WRONG_INPUT,
     WRONG_STATE,
+    BlockDeviceError,
     NodeUnreachableError,
     ParameterError,
     PrerequisiteError,
@@ -12,8 +13,9 @@ from ganeti.base.errors import (
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.disks import BlockdevCheckNew
 from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import OF_BACKUP, Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -107,6 +109,18 @@ async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceS
             "Make them there, or choose another node or link",
             ENVIRONMENT_ERROR,
         )
+
+
+async def require_makeable(ctx: OperationContext, spec: InstanceSpec, disks: list[DiskSpec]) -> None:
+    """Refuse new disks that only the node knows to be impossible: their undo would fail as their creation does."""
+    known = ctx.catalogue.templates
+    asked = [disk for disk in disks if known[disk.template].free_keys]
+    if not asked:
+        return
+    try:
+        await ask(ctx.nodes, spec.primary_node_uuid, BlockdevCheckNew(disks=asked))
+    except BlockDeviceError as err:
+        raise PrerequisiteError(str(err), WRONG_INPUT) from err
 
 
 async def reachable(ctx: OperationContext, node_uuid: str, timeout_s: float = 10.0) -> bool:

@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_QUERY_DATA: everything about instances, disks' state included (opcodes, "result shapes")."""
 
-import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from ganeti.base.command import PRIORITY, Command, Option
-from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
-from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
-from ganeti.master.operations.instance.disks.described_disks import NOT_ASKED, ask_states, describe
+from ganeti.master.operations.instance.disks.described_disks import NOT_ASKED, describe
+from ganeti.master.operations.instance.live_states import NO_DATA, LiveState, ask_live
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_INSTANCES, LockPlan, instance_lock
-from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.objects import Instance, Nic
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import ask
-
-ASK_TIMEOUT_S = 30.0
 
 
 @operation(
@@ -65,50 +58,28 @@ class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True, fo
         return [instance.uuid for instance in sorted(view.instances(), key=lambda one: natural_key(one.name))]
 
     async def execute(self, checked: list[str], ctx: OperationContext) -> dict[str, Any]:
-        live: Sequence[dict[str, Any]] = [{} for _ in checked]
-        if not self.static:
-            live = await asyncio.gather(*(_ask(ctx, uuid) for uuid in checked))
+        live = {} if self.static else await ask_live(ctx, checked)
         view = ctx.config.view()
         result: dict[str, Any] = {}
-        for uuid, state in zip(checked, live, strict=True):
+        for uuid in checked:
             instance = view.instance(uuid)
-            result[instance.name] = _describe(view, ctx, instance, None if self.static else state)
+            result[instance.name] = _describe(view, ctx, instance, None if self.static else live.get(uuid, NO_DATA))
         return result
 
 
-async def _ask(ctx: OperationContext, uuid: str) -> dict[str, Any]:
-    view = ctx.config.view()
-    instance = view.instance(uuid)
-    if view.node(instance.primary_node).offline:
-        return {}
-    spec = instance_spec(view, ctx.catalogue, instance)
-    node = instance.primary_node
-    try:
-        guest = await ask(ctx.nodes, node, InstanceInfo(instance=spec), deadline_s=ASK_TIMEOUT_S)
-        nodes = [node, *view.secondary_nodes(instance)]
-        disks = [await ask_states(ctx, disk, nodes, ASK_TIMEOUT_S) for disk in spec.disks]
-    except GanetiError as err:
-        ctx.log.warning(f"No live data of {instance.name}: {err}")
-        return {}
-    return {"guest": guest, "disks": disks}
-
-
-def _describe(
-    view: ConfigView, ctx: OperationContext, instance: Instance, state: dict[str, Any] | None
-) -> dict[str, Any]:
+def _describe(view: ConfigView, ctx: OperationContext, instance: Instance, state: LiveState | None) -> dict[str, Any]:
     cluster = view.cluster
     group = view.group(view.node(instance.primary_node).group)
     secondaries = [view.node(uuid) for uuid in view.secondary_nodes(instance)]
     parameters = ctx.catalogue.hypervisor(instance.hypervisor).parameters
     own = {parameter.name for parameter in parameters if not parameter.cluster_only}
     filled = inheritance.instance_hv(cluster, instance, parameters)
-    guest = (state or {}).get("guest")
-    statuses = (state or {}).get("disks") or [NOT_ASKED] * len(instance.disks)
+    statuses = (None if state is None else state.disks) or [NOT_ASKED] * len(instance.disks)
     return {
         "name": instance.name,
         "uuid": instance.uuid,
         "config_state": instance.admin_state,
-        "run_state": None if state is None else ("up" if guest is not None else "down"),
+        "run_state": None if state is None else ("down" if state.guest is None else "up"),
         "pnode": view.node(instance.primary_node).name,
         "pnode_group_uuid": group.uuid,
         "pnode_group_name": group.name,

@@ -69,6 +69,9 @@ class ExternalDisks(DiskTemplate):
         locked=False,
     )
 
+    async def check_new(self, disk: DiskSpec) -> None:
+        await find_provider(self.world, disk).run("verify", disk)
+
     async def create(self, disk: DiskSpec) -> None:
         provider = find_provider(self.world, disk)
         there = await self.find(disk)

@@ -83,8 +83,8 @@ def plan_live(
         if told and reason:
             warnings.append(f"{kind} change at the next start of the instance: {reason}")
     for name, value in parameters:
-        if value and (reason := facts.obstacles.parameters.get(name)):
-            warnings.append(f"{name} holds from the next start of the instance: {reason}")
+        if value and (obstacle := facts.obstacles.parameters.get(name)):
+            warnings.append(f"{name} holds from the next start of the instance: {obstacle}")
     return LivePlan(
         nics=bool(nics.told) and not nics.from_pool and not facts.obstacles.nics,
         disks=bool(plugged) and not facts.obstacles.disks,

@@ -38,7 +38,12 @@ from ganeti.master.operations.changes import AddInstance, FinishInstance, KeepFo
 from ganeti.master.operations.instance.creation.creation_parameters import COMMANDS, CreationParameters
 from ganeti.master.operations.instance.creation.reservation import require_as_reserved, reserved_instance
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, create_disks
-from ganeti.master.operations.instance.existing import instance_and_nodes, require_bridges, wrong_input
+from ganeti.master.operations.instance.existing import (
+    instance_and_nodes,
+    require_bridges,
+    require_makeable,
+    wrong_input,
+)
 from ganeti.master.operations.instance.os.helper_installation import helper_times, tell_unused
 from ganeti.master.operations.instance.os.installation import OS_IMAGE, image_of, install_os, validate_os
 from ganeti.master.operations.instance.power.guest_power import start_guest
@@ -433,6 +438,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             ctx, node_uuid, spec, checked.template, ignore_memory=not self.start, copies_on=checked.node_uuids[1:]
         )
         await require_bridges(ctx, node_uuid, spec)
+        await require_makeable(ctx, spec, spec.disks)
         await check_way(self, ctx, checked.source, node_uuid)
         if checked.sender is not None:
             await require_compression(ctx, ctx.config.view(), self.compress, [node_uuid])

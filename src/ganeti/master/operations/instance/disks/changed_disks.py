@@ -12,6 +12,7 @@ from ganeti.master import allocation
 from ganeti.master.disk_plan import completion
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.instance.disks.disk_steps import create_disks, plan_of, take
+from ganeti.master.operations.instance.existing import require_makeable
 from ganeti.master.operations.instance.wanted.device_changes import DiskChanges
 from ganeti.master.operations.instance.wanted.modification import ForgetDisks, ModifyInstance, ReserveDisks
 from ganeti.model.node_requests import InstanceSpec
@@ -55,11 +56,12 @@ def check_asked(asked: Asked, old: Instance, template: TemplateTraits, disks: Di
 
 
 async def check_room(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, template: TemplateTraits) -> None:
-    """Raise `PrerequisiteError` where a node has no room for its new disks."""
+    """Raise `PrerequisiteError` where a node has no room for its new disks, or cannot make them."""
     if not disks.created:
         return
     made = {disk.uuid for disk in disks.created}
     wanted = replace(spec, disks=[disk for disk in spec.disks if disk.uuid in made])
+    await require_makeable(ctx, spec, wanted.disks)
     copies = disks.created[0].nodes[1:]
     await allocation.check_capacity(ctx, spec.primary_node_uuid, wanted, template, ignore_memory=True, copies_on=copies)
 

@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What `OP_INSTANCE_QUERY_DATA` says of a disk, its copies and the disks that it lies on (opcodes, section 2)."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from ganeti.base.errors import NodeCallError
-from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
-from ganeti.model.node_requests import DiskSpec
+from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -24,20 +19,6 @@ class DiskStates:
 
 
 NOT_ASKED = DiskStates()
-
-
-async def ask_states(ctx: OperationContext, disk: DiskSpec, nodes: list[str], deadline_s: float) -> DiskStates:
-    """Ask the primary, which must answer, and a secondary, which need not; raises `GanetiError`."""
-    primary = await ask(ctx.nodes, nodes[0], BlockdevFind(disk=disk), deadline_s=deadline_s)
-    secondary = None
-    for uuid in nodes[1:2]:
-        if not ctx.config.view().node(uuid).offline:
-            try:
-                secondary = await ask(ctx.nodes, uuid, BlockdevFind(disk=disk), deadline_s=deadline_s)
-            except NodeCallError as err:
-                ctx.log.warning(f"Disk {disk.index} was not looked at on {ctx.config.view().node(uuid).name}: {err}")
-    children = await asyncio.gather(*(ask_states(ctx, child, nodes, deadline_s) for child in disk.children))
-    return DiskStates(primary, secondary, tuple(children))
 
 
 def describe(view: ConfigView, instance: Instance, disk: Disk, states: DiskStates) -> dict[str, Any]:

@@ -134,6 +134,7 @@ def test_changes_of_disks_know_all_forms():
         ["modify", "root", {"mode": "ro"}],
         ["modify", 1, {"name": "x"}],
     ]
+    assert read("--disk", ["attach:name=data", "detach"]) == [["attach", -1, {"name": "data"}], ["detach", -1, {}]]
 
 
 def test_ranges_and_bounds():

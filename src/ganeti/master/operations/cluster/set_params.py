@@ -20,6 +20,7 @@ from ganeti.master.operations.cluster.cluster_parameters import NameChange
 from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
 from ganeti.master.operations.cluster.maintenance_parameters import WithMaintenance
 from ganeti.master.operations.cluster.master_ip import move_master_address
+from ganeti.master.operations.cluster.os_parameters import unknown_parameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
 from ganeti.model import cluster_values, data_collectors, inheritance, uid_pool
@@ -155,14 +156,15 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         return plan(shared=[ALL_NODES, ALL_INSTANCES, ALL_GROUPS])
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
-        """Ask the master for the allocator, and nodes for what hypervisor parameters, drivers and directories need."""
+        """Ask the master for the allocator, and nodes for what parameters, drivers and directories need."""
         if self.hvparams:
             await self._check_on_nodes(ctx, view)
-        problems: list[str] = []
+        problems = await unknown_parameters(ctx, view, self.osparams or {})
+        problems += await unknown_parameters(ctx, view, self.osparams_private_cluster or {})
         if self._of_drivers():
             with _refusing():
                 new = replace(view.cluster, **self._driver_values(view, ctx.catalogue))
-            problems = await drivers.node_problems(ctx, view.cluster, new)
+            problems += await drivers.node_problems(ctx, view.cluster, new)
         return Facts(await self._finds_allocator(ctx, view), problems)
 
     async def _finds_allocator(self, ctx: OperationContext, view: ConfigView) -> bool:

@@ -25,6 +25,7 @@ def make() -> FakeContext:
     ctx = FakeContext(configuration(), catalogue())
     cluster = ctx.config.config.cluster
     ctx.config.config.put("cluster", CLUSTER_KEY, replace(cluster, default_iallocator=""))
+    ctx.nodes.handlers["os_diagnose"] = lambda name: []
     ctx.nodes.handlers["node_verify"] = lambda name, checks: {
         "filelist": {path: "digest" if path == HAIL else None for path in checks.get("filelist", [])}
     }
@@ -215,6 +216,17 @@ def test_a_dictionary_changes_only_the_keys_it_names_and_default_takes_one_back(
     assert cluster.os_hvp == {"noop": {"pretend": {"kernel": "/boot/m"}}}
     assert cluster.osparams == {"noop": {"c": "d"}}
     assert (cluster.nicparams, cluster.ndparams) == ({"default": {"link": "br1"}}, {"ssh_port": 2222})
+
+
+def test_an_os_parameter_that_its_definition_does_not_know_is_refused() -> None:
+    ctx = make()
+    known = {"name": "noop", "path": "/srv/os/noop", "valid": True, "parameters": [("Rate", "how fast")]}
+    ctx.nodes.handlers["os_diagnose"] = lambda name: [known, known | {"path": "/usr/os/noop", "parameters": []}]
+    for what in ("osparams", "osparams_private_cluster"):
+        with pytest.raises(PrerequisiteError, match="Unknown parameter of OS 'noop': colour; there are rate"):
+            modify(ctx, **{what: {"noop": {"rate": "1", "colour": "red"}}})
+    modify(ctx, osparams={"noop+small": {"rate": "1", "colour": "default", "os-image": "x"}, "elsewhere": {"a": "b"}})
+    assert ctx.config.view().cluster.osparams["noop+small"] == {"rate": "1", "os-image": "x"}
 
 
 def test_what_an_instance_inherits_must_fit_what_it_has_itself() -> None:

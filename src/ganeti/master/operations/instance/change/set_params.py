@@ -7,19 +7,17 @@ rest is completed, whatever dies.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec.structs import replace
 
-from ganeti.base.command import Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.instance.change import live_changes
 from ganeti.master.operations.instance.change.live_changes import LivePlan
+from ganeti.master.operations.instance.change.modification_parameters import COMMAND, Changes, ModificationParameters
 from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
 from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
 from ganeti.master.operations.instance.os.installation import validate_os
@@ -28,7 +26,6 @@ from ganeti.master.operations.instance.wanted.communication import changes as co
 from ganeti.master.operations.instance.wanted.device_changes import (
     DISK_ACTIONS,
     NIC_ACTIONS,
-    Asked,
     DeviceChange,
     DiskChanges,
     change_disks,
@@ -36,19 +33,6 @@ from ganeti.master.operations.instance.wanted.device_changes import (
 )
 from ganeti.master.operations.instance.wanted.modification import Facts, ModifyInstance
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import (
-    Allocator,
-    BackendParameters,
-    Communication,
-    ConflictsCheck,
-    ForceVariant,
-    IgnorePolicy,
-    InstanceName,
-    InstanceUuid,
-    Text,
-    Values,
-)
-from ganeti.master.parameter import Parameter
 from ganeti.model.locks import (
     ALL_GROUPS,
     ALL_NODE_RES,
@@ -67,7 +51,6 @@ from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
 _EXAMPLE = {"instance_name": "one.example.com"}
-Changes = list[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -91,13 +74,7 @@ class Checked:
     "OP_INSTANCE_SET_PARAMS",
     summary_field="instance_name",
     hooks="instance-modify",
-    cli=Command(
-        "gnt-instance modify",
-        "change parameters of an instance",
-        arguments=("instance_name",),
-        modifies="instance",
-        excludes=(("--online", "--offline", "keep the second"),),
-    ),
+    cli=COMMAND,
     rapi="PUT /2/instances/[instance_name]/modify",
     examples=(
         Example("modify", _EXAMPLE | {"beparams": {"vcpus": 2}, "nics": [["add", -1, {}]]}, before=("create",)),
@@ -126,117 +103,8 @@ class Checked:
         ),
     ),
 )
-class ModifyInstanceOperation(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Change an instance; what a running guest cannot take over holds from its next start on."""
-
-    instance_name: InstanceName
-    instance_uuid: InstanceUuid = None
-    force: Annotated[bool, Parameter("go on where that is possible", "-f", "--force")] = False
-    force_variant: ForceVariant = False
-    ignore_ipolicy: IgnorePolicy = False
-    nics: Annotated[
-        list[Asked],
-        Parameter(
-            "changes of its NICs: action (add, modify, remove), index or name, values",
-            "--net",
-            option_help="add, modify or remove a NIC",
-            kind="nic-mods",
-            repeatable=True,
-            metavar="N:ACTION,KEY=VALUE,…",
-        ),
-    ] = []
-    disks: Annotated[
-        list[Asked],
-        Parameter(
-            "changes of its disks: action (add, attach, detach, modify, remove), index or name, values",
-            "--disk",
-            option_help="add, attach, detach, modify or remove a disk",
-            kind="disk-mods",
-            repeatable=True,
-            metavar="N:ACTION,KEY=VALUE,…",
-        ),
-    ] = []
-    beparams: BackendParameters = {}
-    runtime_mem: Annotated[
-        Annotated[int, msgspec.Meta(gt=0)] | None,
-        Parameter("memory the guest uses from now on, in MiB", "-m", "--runtime-memory", kind="size"),
-    ] = None
-    hvparams: Annotated[Values, Parameter("hypervisor parameters", "-H", "--hypervisor-parameters")] = {}
-    disk_template: Annotated[
-        Text | None,
-        Parameter(
-            "disk template to convert its disks to; without disks, that of those it is given",
-            "-t",
-            "--disk-template",
-            subject="disk template",
-            metavar="TEMPLATE",
-        ),
-    ] = None
-    ext_params: Annotated[
-        Values,
-        Parameter(
-            "parameters of the external storage provider that disks are converted to, provider=NAME among them",
-            "-e",
-            "--ext-params",
-        ),
-    ] = {}
-    file_driver: Annotated[
-        Literal["loop", "blktap", "blktap2"] | None,
-        Parameter("driver of new disks in files", "--file-driver"),
-    ] = None
-    file_storage_dir: Annotated[
-        Text | None,
-        Parameter(
-            "directory of new disks, below the cluster's", "--file-storage-dir", subject="path", metavar="DIRECTORY"
-        ),
-    ] = None
-    pnode: Annotated[
-        Text | None,
-        Parameter("node that it lives on, without moving data", "--new-primary", subject="node", metavar="NODE"),
-    ] = None
-    pnode_uuid: Annotated[Text | None, Parameter("UUID of that node, in place of its name", subject="node")] = None
-    remote_node: Annotated[
-        Text | None,
-        Parameter("secondary node of the new disk template", "-n", "--node", subject="node", metavar="NODE"),
-    ] = None
-    remote_node_uuid: Annotated[Text | None, Parameter("UUID of the secondary node", subject="node")] = None
-    iallocator: Allocator | None = None
-    os_name: Annotated[
-        Text | None,
-        Parameter("OS that it has, without installing it", "-o", "--os-type", subject="os", metavar="OS[+VARIANT]"),
-    ] = None
-    osparams: Annotated[Values, Parameter("OS parameters", "-O", "--os-parameters", subject="text")] = {}
-    osparams_private: Annotated[
-        Values | None, Parameter("OS parameters that no listing shows", "--os-parameters-private", subject="text")
-    ] = None
-    wait_for_sync: Annotated[
-        bool,
-        Parameter(
-            "wait until mirrors of new disks are in sync",
-            "--no-wait-for-sync",
-            option_help="do not wait for mirrors to be in sync",
-        ),
-    ] = True
-    offline: Annotated[
-        bool | None,
-        Parameter(
-            "whether it is marked offline",
-            options=(
-                Option(("--offline",), "offline", "flag", "mark it offline: it is not started"),
-                Option(("--online",), "offline", "flag", "it can be started again", False),
-            ),
-        ),
-    ] = None
-    conflicts_check: ConflictsCheck = True
-    hotplug: Annotated[
-        bool,
-        Parameter(
-            "change a running guest at once; where that is not possible, at its next start",
-            "--no-hotplug",
-            option_help="change a running guest at its next start only",
-        ),
-    ] = True
-    instance_communication: Communication | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

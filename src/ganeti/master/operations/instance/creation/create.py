@@ -12,12 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import (
-    ALREADY_EXISTS,
-    WRONG_INPUT,
-    ParameterError,
-    PrerequisiteError,
-)
+from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.master import allocation, nic_networks
 from ganeti.master.allocator_input import allocate_request, groups_for_new
 from ganeti.master.allocators import BUILT_IN
@@ -36,6 +31,7 @@ from ganeti.master.operations.backup.importing import (
 from ganeti.master.operations.backup.receiving import Reception, Sender, as_created, read_sender
 from ganeti.master.operations.changes import AddInstance, FinishInstance, KeepForthcoming, RemoveInstance
 from ganeti.master.operations.instance.creation.creation_parameters import COMMANDS, CreationParameters
+from ganeti.master.operations.instance.creation.reading import read_wanted, sketch
 from ganeti.master.operations.instance.creation.reservation import require_as_reserved, reserved_instance
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, create_disks
 from ganeti.master.operations.instance.existing import (
@@ -45,27 +41,24 @@ from ganeti.master.operations.instance.existing import (
     wrong_input,
 )
 from ganeti.master.operations.instance.os.helper_installation import helper_times, tell_unused
-from ganeti.master.operations.instance.os.installation import OS_IMAGE, image_of, install_os, validate_os
+from ganeti.master.operations.instance.os.installation import image_of, install_os, validate_os
 from ganeti.master.operations.instance.power.guest_power import start_guest
 from ganeti.master.operations.instance.wanted import creation_input as creation
 from ganeti.master.operations.instance.wanted import disk_places
 from ganeti.master.operations.instance.wanted.adoption import Adopted, check_adoption, find_adoptees
-from ganeti.master.operations.instance.wanted.communication import wanted_nics
 from ganeti.master.operations.instance.wanted.creation_checks import (
     check_nodes,
     refuse_conflicts,
     refuse_opportunistic,
     refuse_used_address,
 )
-from ganeti.master.operations.instance.wanted.creation_wanted import Wanted, identify_defaults
-from ganeti.master.operations.instance.wanted.nics import read_nics
+from ganeti.master.operations.instance.wanted.creation_wanted import Wanted
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Disk, Instance
-from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
@@ -187,7 +180,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         sender = read_sender(self, ctx, view)
         if sender is not None:
             asked = as_created(self)
-        wanted = asked.read(view, ctx)
+        wanted = read_wanted(asked, view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
             if self.ip_check:
@@ -221,7 +214,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             view, wanted.disks, wanted.asked, wanted.template, facts.node_uuids, directory, wanted.name, ctx.entropy
         )
         instance = replace(
-            self.sketch(wanted),
+            sketch(wanted),
             uuid=ctx.entropy.uuid(),
             primary_node=facts.node_uuids[0],
             disks=[disk.uuid for disk in disks],
@@ -329,92 +322,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
         """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
         groups = groups_for_new(view, self.group_name)
-        request = allocate_request(view, self.sketch(wanted), wanted.disks, wanted.template, groups)
+        request = allocate_request(view, sketch(wanted), wanted.disks, wanted.template, groups)
         return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
-
-    def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
-        """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""
-        name = creation.check_name(self.instance_name)
-        if view.uuid_by_name("instances", name) is not None:
-            raise PrerequisiteError(f"Instance '{name}' is already in the cluster: choose another name", ALREADY_EXISTS)
-        if self.ip_check and not self.name_check:
-            raise PrerequisiteError("Cannot check the IP address without the name: add --name-check", WRONG_INPUT)
-        if self.mode != "create":
-            raise PrerequisiteError(f"Creation mode '{self.mode}' is not possible here: use mode create", WRONG_INPUT)
-        cluster = view.cluster
-        template = self._template(view, ctx)
-        hypervisor = ctx.catalogue.hypervisor(self.hypervisor or cluster.enabled_hypervisors[0])
-        if hypervisor.name not in cluster.enabled_hypervisors:
-            enabled = ", ".join(cluster.enabled_hypervisors)
-            raise PrerequisiteError(
-                f"Hypervisor {hypervisor.name} is not enabled in the cluster: use one of {enabled}", WRONG_INPUT
-            )
-        self._check_installation()
-        try:
-            backend = backend_input({key: value for key, value in self.beparams.items() if value != "default"})
-            hvparams = accept_all(hypervisor.parameters, self.hvparams, "hypervisor", for_instance=True)
-        except ParameterError as err:
-            raise wrong_input(err) from err
-        filled = inheritance.cluster_be(cluster) | backend
-        if filled["minmem"] > filled["maxmem"]:
-            raise PrerequisiteError(
-                f"Minimum memory ({filled['minmem']} MiB) is above the maximum ({filled['maxmem']} MiB)", WRONG_INPUT
-            )
-        wanted = Wanted(
-            name=name,
-            template=template,
-            hypervisor=hypervisor,
-            disks=creation.read_disks(self.disks, template, ctx.entropy),
-            asked=self.disks,
-            nics=read_nics(
-                [*self.nics, *wanted_nics(view, name, wanted=self.instance_communication)], view, ctx.entropy
-            ),
-            beparams=backend,
-            hvparams={key: value for key, value in hvparams.items() if value != "default"},
-            osparams=self.osparams,
-            os=self.os_type or "",
-            osparams_private=self.osparams_private or {},
-            tags=creation.check_tags(self.tags),
-        )
-        return identify_defaults(view, wanted) if self.identify_defaults else wanted
-
-    def _check_installation(self) -> None:
-        if self.no_install:
-            return
-        image = image_of(self.osparams)
-        if not self.os_type and not image:
-            raise PrerequisiteError(
-                f"The OS is missing: add -o OS, an image with -O {OS_IMAGE}=IMAGE, or --no-install", WRONG_INPUT
-            )
-        if image and not self.disks:
-            raise PrerequisiteError(f"There is no disk that {image} could be written onto: add --disk", WRONG_INPUT)
-
-    def _template(self, view: ConfigView, ctx: OperationContext) -> TemplateTraits:
-        enabled = view.cluster.enabled_disk_templates
-        template = ctx.catalogue.template(self.disk_template or enabled[0])
-        if template.name not in enabled:
-            raise PrerequisiteError(
-                f"Disk template '{template.name}' is not enabled in cluster. "
-                f"Enabled disk templates are: {','.join(enabled)}",
-                WRONG_INPUT,
-            )
-        return template
-
-    def sketch(self, wanted: Wanted) -> Instance:
-        """The instance, without nodes and disks: what an allocator looks at."""
-        return Instance(
-            uuid="",
-            name=wanted.name,
-            os=wanted.os,
-            hypervisor=wanted.hypervisor.name,
-            hvparams=wanted.hvparams,
-            beparams=wanted.beparams,
-            osparams=wanted.osparams,
-            osparams_private=wanted.osparams_private,
-            nics=wanted.nics,
-            tags=wanted.tags,
-            forthcoming=True,
-        )
 
     def _primary_name(self) -> str | None:
         if (self.pnode or self.pnode_uuid) and self.iallocator:

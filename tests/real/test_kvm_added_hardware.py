@@ -44,6 +44,8 @@ def sees(node: LabNode, processors: int, memory_mib: int) -> None:
 
 def test_processors_and_memory_are_added(lab: Lab) -> None:
     first, second = lab.nodes
+    for node in lab.nodes:
+        node.forget_console(NAME)
     spec = lab.instance(NAME, hvparams={"hotplug_vcpus": 3, "hotplug_memory": START_MIB + 2 * MODULE_MIB})
     spec = replace(spec, beparams={"vcpus": 1, "maxmem": START_MIB, "minmem": START_MIB})
     lab.start(first, spec)
@@ -69,6 +71,8 @@ def test_processors_and_memory_are_added(lab: Lab) -> None:
 
 def test_cd_drives_and_disks_come_and_the_guest_sees_them(lab: Lab) -> None:
     first, second = lab.nodes
+    for node in lab.nodes:
+        node.forget_console(NAME)
     images = [lab.disk(NAME, number, size).path for number, size in ((5, 2), (6, 6), (7, 3))]
     spec = lab.instance(NAME, hvparams=SCSI)
     lab.start(first, spec)

@@ -119,7 +119,7 @@ def test_disks_are_converted_to_a_provider_and_back(bed: FakeBed) -> None:
     bed.run("gnt-instance", "shutdown", "inst6")
     image = bed.config()["disks"].popitem()[1]["logical_id"][1]
     pattern = bed.run("sh", "-c", f"head -c 8388608 /dev/urandom >{image}; md5sum <{image}", node="node2")
-    convert = ("gnt-instance", "modify", "-t", "ext", "inst6", "--ext-params")
+    convert = ("gnt-instance", "modify", "-t", "ext", "--ext-params")
     before = bed.config()["disks"]
     for parameters, sentence in (
         ("dir=x", "provider is missing"),
@@ -127,9 +127,9 @@ def test_disks_are_converted_to_a_provider_and_back(bed: FakeBed) -> None:
         (f"{VOLUME},colour=red", "Provider looped has no parameter colour: there are dir, speed"),
         ("provider=looped", "the script verify for volume"),
     ):
-        assert sentence in bed.run(*convert, parameters, expect=1)
+        assert sentence in bed.run(*convert, parameters, "inst6", expect=1)
     assert (bed.config()["disks"], volumes(bed)) == (before, [])
-    bed.run(*convert, f"{VOLUME},speed=7")
+    bed.run(*convert, f"{VOLUME},speed=7", "inst6")
     [disk] = bed.config()["disks"].values()
     assert (disk["dev_type"], disk["params"]) == ("ext", {"dir": f"{SHARED}/volumes", "speed": "7"})
     [volume] = volumes(bed)

@@ -6,6 +6,7 @@ from ganeti.base.errors import (
     WRONG_INPUT,
     WRONG_STATE,
     BlockDeviceError,
+    HypervisorError,
     NodeUnreachableError,
     ParameterError,
     PrerequisiteError,
@@ -109,6 +110,18 @@ async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceS
             "Make them there, or choose another node or link",
             ENVIRONMENT_ERROR,
         )
+
+
+async def require_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Refuse hypervisor parameters that the primary node cannot use, such as files that it does not have."""
+    try:
+        await ctx.nodes.call(
+            spec.primary_node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
+        )
+    except PrerequisiteError:
+        raise
+    except (ParameterError, HypervisorError) as err:
+        raise PrerequisiteError(str(err), WRONG_INPUT) from err
 
 
 async def require_makeable(ctx: OperationContext, spec: InstanceSpec, disks: list[DiskSpec]) -> None:

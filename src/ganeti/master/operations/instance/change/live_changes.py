@@ -7,10 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import WRONG_STATE, ExecutionError, HypervisorError, ParameterError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, ExecutionError, HypervisorError, PrerequisiteError
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.wanted.device_changes import DeviceChange, DiskChanges
 from ganeti.master.operations.instance.wanted.modification import Facts, NicPlan
 from ganeti.model.node_calls.hotplug import (
@@ -48,18 +47,6 @@ async def look(ctx: OperationContext, view: ConfigView, instance: Instance, *, p
         return Facts(running)
     obstacles = await ask(ctx.nodes, instance.primary_node, InstanceHotplugObstacles(instance=spec))
     return Facts(running, obstacles=obstacles)
-
-
-async def check_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
-    """Have the primary node check hypervisor parameters; raises `PrerequisiteError`."""
-    try:
-        await ctx.nodes.call(
-            spec.primary_node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
-        )
-    except PrerequisiteError:
-        raise
-    except ParameterError as err:
-        raise wrong_input(err) from err
 
 
 def plan_live(

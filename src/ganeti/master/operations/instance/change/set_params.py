@@ -19,7 +19,7 @@ from ganeti.master.operations.instance.change import live_changes
 from ganeti.master.operations.instance.change.live_changes import LivePlan
 from ganeti.master.operations.instance.change.modification_parameters import COMMAND, Changes, ModificationParameters
 from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
-from ganeti.master.operations.instance.existing import require_bridges, require_complete, wrong_input
+from ganeti.master.operations.instance.existing import require_bridges, require_complete, require_hvparams, wrong_input
 from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.instance.wanted import modification
 from ganeti.master.operations.instance.wanted.communication import changes as communication_changes
@@ -339,6 +339,6 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             await require_bridges(ctx, node.uuid, spec)
         await changed_disks.check_room(ctx, spec, checked.disks, checked.template)
         if self.hvparams:
-            await live_changes.check_hvparams(ctx, spec)
+            await require_hvparams(ctx, spec)
         if spec.os and (self.os_name or self.osparams or self.osparams_private):
             await validate_os(ctx, spec, force_variant=self.force_variant)

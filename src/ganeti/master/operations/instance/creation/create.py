@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation, nic_networks
 from ganeti.master.allocator_input import allocate_request, groups_for_new
 from ganeti.master.allocators import BUILT_IN
@@ -37,8 +37,8 @@ from ganeti.master.operations.instance.disks.disk_steps import close_disks, crea
 from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
     require_bridges,
+    require_hvparams,
     require_makeable,
-    wrong_input,
 )
 from ganeti.master.operations.instance.os.helper_installation import helper_times, tell_unused
 from ganeti.master.operations.instance.os.installation import image_of, install_os, validate_os
@@ -180,7 +180,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         sender = read_sender(self, ctx, view)
         if sender is not None:
             asked = as_created(self)
-        wanted = read_wanted(asked, view, ctx)
+        wanted = asked.read(view, ctx)
         if self.name_check:
             _, address = await ctx.names.resolve(wanted.name, view.cluster.primary_ip_family)
             if self.ip_check:
@@ -325,6 +325,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         request = allocate_request(view, sketch(wanted), wanted.disks, wanted.template, groups)
         return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
 
+    def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
+        """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""
+        return read_wanted(self, view, ctx)
+
     def _primary_name(self) -> str | None:
         if (self.pnode or self.pnode_uuid) and self.iallocator:
             raise PrerequisiteError("Give either a node or an allocator, not both", WRONG_INPUT)
@@ -351,14 +355,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         await check_way(self, ctx, checked.source, node_uuid)
         if checked.sender is not None:
             await require_compression(ctx, ctx.config.view(), self.compress, [node_uuid])
-        try:
-            await ctx.nodes.call(
-                node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
-            )
-        except PrerequisiteError:
-            raise
-        except ParameterError as err:
-            raise wrong_input(err) from err
+        await require_hvparams(ctx, spec)
         if not self.no_install:
             await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant)
 

@@ -18,7 +18,7 @@ from ganeti.master.allocator_input import allocate_request, groups_for_new
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Example, Operation, SubmitJobs, decode, operation
 from ganeti.master.operations.instance.creation.create import CreateInstance
-from ganeti.master.operations.instance.creation.reading import read_wanted, sketch
+from ganeti.master.operations.instance.creation.reading import sketch
 from ganeti.master.operations.instance.wanted.creation_checks import refuse_opportunistic
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator
@@ -83,7 +83,7 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
         requests = []
         for creation in creations:
             try:
-                wanted = read_wanted(creation, view, ctx)
+                wanted = creation.read(view, ctx)
                 template, groups = wanted.template, groups_for_new(view, creation.group_name)
                 requests.append(allocate_request(view, sketch(wanted), wanted.disks, template, groups))
             except PrerequisiteError as err:

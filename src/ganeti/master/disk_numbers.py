@@ -104,10 +104,10 @@ def with_numbers_of(disk: Disk, held: Disk) -> Disk:
 
 
 def exchange_numbers(draft: Draft, disk: Disk, stand_in_uuid: str | None) -> None:
-    """Put a disk that has moved; its stand-in goes, and the port that it had is free."""
+    """Put a disk that has moved; its stand-in goes, and the port that it had is free. To repeat it does no harm."""
     before = cast("Disk | None", draft.get("disks", disk.uuid))
     draft.put("disks", disk if before is None else replace(disk, generation=before.generation))
-    if stand_in_uuid is None:
+    if stand_in_uuid is None or draft.get("disks", stand_in_uuid) is None:
         return
     draft.remove("disks", stand_in_uuid)
     match before:

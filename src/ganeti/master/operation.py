@@ -79,7 +79,8 @@ class Example:
     """One use of an operation on the cluster that examples share: shown in the reference, played at each crash point.
 
     That cluster has the nodes ``node1`` (the master) to ``node3.example.com`` in the group ``default``, and the OS
-    ``noop``. *before* are opcodes, or names of examples, that make what the operation needs.
+    ``noop``. *before* are opcodes, or names of examples, that make what the operation needs; ``cluster-mirroring`` lets
+    disks be mirrored.
     """
 
     name: str

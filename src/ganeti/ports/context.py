@@ -78,6 +78,8 @@ class UndoChange:
     change: Change
     forward: bool = False
     """As in `UndoNodeCall`."""
+    rest: UndoNodeCall | None = None
+    """The step is complete with the change, whatever nodes answer then: this call follows, nothing before is undone."""
 
 
 class UndoPort(Protocol):

@@ -31,6 +31,12 @@ class Case:
 _RULE = "11111111-1111-4111-8111-111111111111"
 _FILTER: Final[tuple[Any, ...]] = (_RULE, 5, [["jobid", [">", "id", 0]]], "ACCEPT", [])
 
+_TEMPLATES: Final = ["diskless", "sharedfile", "file", "mirror"]
+_PREPARATIONS: Final[dict[str, Opcode]] = {
+    "cluster-mirroring": {"OP_ID": "OP_CLUSTER_SET_PARAMS", "enabled_disk_templates": _TEMPLATES}
+}
+"""What examples may have before them beside other examples."""
+
 _OF_THE_SIMULATOR: Final = (
     Case("filter-made", request=("ReplaceFilter", _FILTER)),
     Case("queue-drained", request=("SetDrainFlag", (True,))),
@@ -41,7 +47,7 @@ def _examples() -> Iterator[Case]:
     """The examples that the operations give of themselves."""
     load()
     examples = [(op_id, example) for op_id, operation in REGISTRY.items() for example in operation.examples]
-    opcodes = {example.name: {"OP_ID": op_id, **example.parameters} for op_id, example in examples}
+    opcodes = {example.name: {"OP_ID": op_id, **example.parameters} for op_id, example in examples} | _PREPARATIONS
     for _, example in examples:
         before = tuple(opcodes[each] if isinstance(each, str) else each for each in example.before)
         yield Case(example.name, opcodes[example.name], before=before, stops_first=example.stops_first)

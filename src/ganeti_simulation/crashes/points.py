@@ -21,6 +21,7 @@ from typing import Any, Final
 from ganeti_simulation.cluster import clients
 from ganeti_simulation.cluster.world import MASTER_IP, World, prepared
 from ganeti_simulation.crashes.cases import Case
+from ganeti_simulation.facades.mirrored_disks import fill
 from ganeti_simulation.plans import checkers as checking
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.kernel import Running
@@ -127,6 +128,8 @@ class Stage:
         if unfit:
             raise RuntimeError(f"{self.case.name} cannot be prepared: {unfit[0].result}")
         world.run(5.0)
+        disks = {machine.name: machine.disk for machine in world.machines}
+        fill((disks[holder], image) for holder, image in checking._images(world) if holder)
 
     # Points
 
@@ -315,7 +318,8 @@ class Stage:
             found.append(f"{kind} {_plain(data)}")
         for machine in self.world.machines:
             found += [f"guest {name} on {machine.name}" for name in checking._guests_on(machine)]
-        found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in checking._images(self.world)]
+        images = [each for each in checking._images(self.world) if not each[1].endswith(".mirror")]
+        found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in images]
         if master.disk.exists(f"{checking.QUEUE}/drain"):
             found.append("the queue is drained")
         return sorted(found)

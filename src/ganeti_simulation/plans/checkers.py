@@ -16,6 +16,7 @@ from ganeti.master.locks.snapshot import from_plain, redo
 from ganeti.master.locks.table import LockTable
 from ganeti_simulation.cluster.world import LOCAL, SHARED, World, node_uuid
 from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.facades.mirrored_disks import RUNS, is_good
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.machine import Machine
 from ganeti_simulation.system.process import Process
@@ -238,6 +239,21 @@ class Checkers:
                     f"and has given {results}"
                 )
 
+    def _check_mirrored(self, disks: list[dict[str, Any]]) -> None:
+        """What was written to a mirrored disk is on a node that has it; none is open where it has no copy."""
+        known = {disk["uuid"]: disk for disk in disks}
+        written = self._world.kernel.local.get("mirrored disks written", {})
+        names = {node_uuid(machine.number): machine for machine in self._world.machines}
+        for uuid, disk in known.items():
+            copies, image = [names[node].disk for node in disk["nodes"]], disk["logical_id"][-1]
+            if image in written and not any(is_good(copy, image) for copy in copies):
+                self.violated(f"no complete copy of the mirrored disk {uuid} is left on its nodes")
+        for machine in self._world.machines:
+            for name in machine.disk.listdir(RUNS) if machine.disk.isdir(RUNS) else ():
+                uuid = json.loads(machine.disk.content(f"{RUNS}/{name}"))["uuid"]
+                if uuid not in known or node_uuid(machine.number) not in known[uuid]["nodes"]:
+                    self.violated(f"{machine.name} has the mirrored disk {uuid} open, and has no copy of it")
+
     def _check_left_overs(self, master: Machine) -> None:
         for name in master.disk.listdir(QUEUE):
             if name.endswith(".undo"):
@@ -247,15 +263,14 @@ class Checkers:
         config = read_copy(master)
         if config is None:
             return
-        disks = {
-            json.loads(data)["logical_id"][1]
-            for (kind, _), data in config.objects.items()
-            if kind == "disks" and len(json.loads(data).get("logical_id") or []) > 1
-        }
+        known = [json.loads(data) for (kind, _), data in config.objects.items() if kind == "disks"]
+        disks = {disk["logical_id"][1] for disk in known if len(disk.get("logical_id") or []) > 1}
+        self._check_mirrored(known)
         named = self._named(master)
         for _, path in _images(self._world):
             # A half-made image and snapshots go with their disk: whoever removes it, or is told to, removes them too.
-            if path.partition(".snap-")[0] not in disks and path.removesuffix(".new") not in named:
+            image = path.partition(".snap-")[0].removesuffix(".mirror")
+            if image not in disks and path.removesuffix(".mirror").removesuffix(".new") not in named:
                 self.violated(f"{path} belongs to no instance, and no undo record names it")
         forthcoming = [
             json.loads(data)["name"]

@@ -52,6 +52,8 @@ def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | U
     line: Line = {"record": number, "opcode": opcode, "attempt": attempt, "sentence": record.sentence}
     if isinstance(record, UndoChange):
         line["change"] = change_to_plain(record.change)
+        if record.rest is not None:
+            line["settled_call"] = {"sentence": record.rest.sentence} | _call_to_plain(record.rest)
     else:
         line |= _call_to_plain(record)
     return line | ({"forward": True} if record.forward else {})
@@ -229,12 +231,14 @@ class UndoLog:
 def _nodes_of(line: Line) -> Iterator[str]:
     if "node" in line:
         yield line["node"]
-        yield from _nodes_of(line.get("settled_call") or {})
+    if line.get("settled_call"):
+        yield from _nodes_of(line["settled_call"])
 
 
 def _read_record(line: Line) -> UndoNodeCall | UndoChange:
     if "change" in line:
-        return UndoChange(line["sentence"], change_from_plain(line["change"]), bool(line.get("forward")))
+        rest = _read_call(line["settled_call"]) if line.get("settled_call") else None
+        return UndoChange(line["sentence"], change_from_plain(line["change"]), bool(line.get("forward")), rest)
     return _read_call(line)
 
 

@@ -84,7 +84,13 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
     record = item.record
     if isinstance(record, UndoChange):
         await context.config.commit(record.change)
-        return False
+        if record.rest is None:
+            return False
+        try:
+            await context.nodes.call(record.rest.node_uuid, record.rest.call, **record.rest.arguments)
+        except GanetiError as err:
+            raise NotCompleted(str(err)) from err
+        return True
     try:
         answer = await context.nodes.call(record.node_uuid, record.call, **record.arguments)
     except GanetiError as err:

@@ -82,6 +82,18 @@ class Work(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True
         return {"made": ["x"]}
 
 
+@operation("OP_X_FORWARD")
+class Forward(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Its second record says that with one change it is complete, but for the rest."""
+
+    async def execute(self, checked: Any, ctx: Any) -> Any:
+        await ctx.undo.push(UndoNodeCall("remove the disk", NODE, "remove_disk", {}))
+        rest = UndoNodeCall("remove what is left", NODE, "remove_rest", {})
+        change = UndoChange("complete it", TagForTest(tag="new"), forward=True, rest=rest)
+        await ctx.undo.push(change)
+        raise ExecutionError("It broke")
+
+
 @operation("OP_X_PARENT")
 class Parent(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True):
     async def execute(self, checked: Any, ctx: Any) -> Any:
@@ -107,7 +119,7 @@ class Patient(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=T
 @pytest.fixture(scope="module", autouse=True)
 def forget_the_operations():
     yield
-    for op_id in ("OP_X_WORK", "OP_X_PARENT", "OP_X_PATIENT"):
+    for op_id in ("OP_X_WORK", "OP_X_PARENT", "OP_X_PATIENT", "OP_X_FORWARD"):
         del REGISTRY[op_id]
 
 
@@ -577,3 +589,17 @@ def carry_out_until_death(opcode: dict[str, Any] | None = None) -> MemoryWorld:
     world.job.attempt = 2
     world.story.clear()
     return world
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_change_that_completes_keeps_what_came_before(fails: bool) -> None:
+    world = MemoryWorld({"OP_ID": "OP_X_FORWARD"})
+    if fails:
+
+        def stuck(name: str, **arguments: Any) -> None:
+            raise ExecutionError("the disk is stuck")
+
+        world.inner.nodes.handlers["remove_rest"] = stuck
+    carry_out(world)
+    assert "commit TagForTest" in world.story and "node1 remove_disk" not in world.story
+    assert len(world.undo.log.given_up()) == (1 if fails else 0)

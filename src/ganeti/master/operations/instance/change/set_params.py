@@ -94,6 +94,16 @@ class Checked:
             before=("create",),
         ),
         Example("modify-template", _EXAMPLE | {"disk_template": "file"}, before=("create-stopped",)),
+        Example(
+            "modify-to-mirrored",
+            _EXAMPLE | {"disk_template": "mirror", "remote_node": "node3.example.com"},
+            before=("cluster-mirroring", "create-on-file-stopped"),
+        ),
+        Example(
+            "modify-from-mirrored",
+            _EXAMPLE | {"disk_template": "file"},
+            before=("cluster-mirroring", "create-mirrored-stopped"),
+        ),
         Example("convert-running", _EXAMPLE | {"disk_template": "file"}, before=("create", "modify-plug-disk")),
         Example("modify-diskless", _EXAMPLE | {"disk_template": "diskless", "force": True}, before=("create-stopped",)),
         Example(

@@ -115,6 +115,7 @@ _IMPORT: Final[dict[str, Any]] = {
     "pnode": "node2.example.com",
     "start": False,
 }
+_MIRRORED = _EXAMPLE | {"disk_template": "mirror", "snode": "node3.example.com"}
 _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
 
 
@@ -149,6 +150,8 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
             _IMPORT | {"start": True, "pnode": "node3.example.com"},
             before=("create-on-file-stopped", "export-stopped"),
         ),
+        Example("create-mirrored", _MIRRORED, before=("cluster-mirroring",)),
+        Example("create-mirrored-stopped", _MIRRORED | {"start": False}, before=("cluster-mirroring",)),
         Example("create-diskless-stopped", _WITHOUT_DISKS | {"start": False}),
     ),
 )

@@ -62,6 +62,11 @@ class Checked:
     examples=(
         Example("grow-disk", {"instance_name": "one.example.com", "disk": 0, "amount": 64}, before=("create",)),
         Example(
+            "grow-mirrored",
+            {"instance_name": "one.example.com", "disk": 0, "amount": 64},
+            before=("cluster-mirroring", "create-mirrored"),
+        ),
+        Example(
             "grow-disk-stopped",
             {"instance_name": "one.example.com", "disk": 0, "amount": 2048, "absolute": True},
             before=("create-stopped",),

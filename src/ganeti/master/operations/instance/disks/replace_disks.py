@@ -15,7 +15,7 @@ from ganeti.master.disk_numbers import exchange_numbers, on_nodes
 from ganeti.master.disk_plan import DiskPlan, Side
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import bare, instance_spec
-from ganeti.master.operation import Hooks, Operation, operation
+from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo, take, wait_for_sync
 from ganeti.master.operations.instance.disks.moved_disks import hold_numbers
 from ganeti.master.operations.instance.existing import require_complete, require_online
@@ -32,11 +32,13 @@ from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.context import OperationContext
+from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 from ganeti.ports.nodes import ask
 
 ON_PRIMARY, ON_SECONDARY = "replace_on_primary", "replace_on_secondary"
+_TRIES, _AGAIN_S = 3, 2.0
 NEW_SECONDARY, AUTO = "replace_new_secondary", "replace_auto"
+_EXAMPLE = {"instance_name": "one.example.com", "mode": NEW_SECONDARY, "remote_node": "node1.example.com"}
 
 
 class MoveCopies(Change, frozen=True, kw_only=True):
@@ -99,7 +101,15 @@ class Checked:
         handler="instance.disks:replace",
     ),
     rapi="POST /2/instances/[instance_name]/replace-disks",
-    not_played="no template of the simulator keeps two copies; tests/unit fails it at each step",
+    examples=(
+        Example("replace-disks", _EXAMPLE, before=("cluster-mirroring", "create-mirrored")),
+        Example("replace-disks-stopped", _EXAMPLE, before=("cluster-mirroring", "create-mirrored-stopped")),
+        Example(
+            "replace-disks-secondary",
+            {"instance_name": "one.example.com", "mode": ON_SECONDARY},
+            before=("cluster-mirroring", "create-mirrored"),
+        ),
+    ),
 )
 class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replace copies of mirrored disks."""
@@ -208,9 +218,11 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             instance_uuid=checked.instance.uuid, disks=list(moved.disks), stand_ins=dict(moved.stand_ins)
         )
         await self._each_old(ctx, checked, "blockdev_shutdown", "is open still")  # others get its minors and ports now
-        await ctx.config.commit(change, settles=True)
+        await ctx.undo.push(_completion(view, checked, change))
+        await ctx.config.commit(change)
         ctx.log.info(f"* removing the old copies on {view.node(checked.secondary).name}")
         await self._each_old(ctx, checked, "blockdev_remove", "stays")
+        await ctx.config.commit(change, settles=True)
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
         """The other node's copies are good, so those that are replaced may go before the new ones are there."""
@@ -224,8 +236,15 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if not checked.on_primary:
             side, other = other, side
         await self._require_good(ctx, checked, other, side)
+        if checked.instance.disks_active:
+            for record in plan_now.reopen():
+                await ctx.undo.push(record)
         for disk in checked.spec.disks:
             if disk.uuid in checked.bad:
+                sentence = f"make the copy of disk {disk.index} of {checked.spec.name} on {side.node_name} anew"
+                await ctx.undo.push(
+                    UndoNodeCall(sentence, side.node_uuid, "blockdev_renew", {"disk": disk}, forward=True)
+                )
                 ctx.log.info(f"* making the copy of disk {disk.index} on {side.node_name} anew")
                 await ctx.nodes.call(side.node_uuid, "blockdev_renew", disk=disk)
         if opens_later:
@@ -267,13 +286,20 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                 )
 
     async def _each_old(self, ctx: OperationContext, checked: Checked, call: str, otherwise: str) -> None:
-        """Do this to each copy on the node that is left, as far as that node does it."""
+        """Do this to each copy on the node that is left, as far as that node does it; its daemon may be restarting."""
         node = ctx.config.view().node(checked.secondary)
+        tries = 1 if node.offline else _TRIES
         for disk in checked.spec.disks:
-            try:
-                await ctx.nodes.call(node.uuid, call, disk=disk)
-            except GanetiError as err:
-                ctx.log.warning(f"The old copy of disk {disk.index} {otherwise} on {node.name}: {err}")
+            while True:
+                try:
+                    await ctx.nodes.call(node.uuid, call, disk=disk)
+                except GanetiError as err:
+                    tries -= 1
+                    if tries > 0:
+                        await ctx.clock.sleep(_AGAIN_S)
+                        continue
+                    ctx.log.warning(f"The old copy of disk {disk.index} {otherwise} on {node.name}: {err}")
+                break
 
     def _check_input(self, view: ConfigView, catalogue: Catalogue, instance: Instance) -> None:
         if not view.secondary_nodes(instance):
@@ -349,6 +375,20 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                 f"{instance.name} to another one",
                 WRONG_INPUT,
             )
+
+
+def _completion(view: ConfigView, checked: Checked, change: MoveCopies) -> UndoChange:
+    """All copies are complete: from now on the move is completed, and what is left of the old copies removed."""
+    new, old = view.node(checked.new_secondary), view.node(checked.secondary)
+    rest = UndoNodeCall(
+        f"remove the old copies of {checked.spec.name} on {old.name}",
+        old.uuid,
+        "instance_disks_remove",
+        {"instance": bare(checked.spec)},
+        forward=True,
+    )
+    sentence = f"complete that {new.name} is the secondary node of {checked.spec.name}"
+    return UndoChange(sentence, change, forward=True, rest=rest)
 
 
 def _plan(view: ConfigView, spec: InstanceSpec, secondary: str) -> DiskPlan:

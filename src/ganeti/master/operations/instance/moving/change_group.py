@@ -9,7 +9,7 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
-from ganeti.master.operation import Hooks, Operation, SubmitJobs, decode, operation
+from ganeti.master.operation import Example, Hooks, Operation, SubmitJobs, decode, operation
 from ganeti.master.operations.instance.existing import require_complete
 from ganeti.master.operations.instance.moving.group_move import (
     as_step,
@@ -43,7 +43,13 @@ class Checked:
     summary_field="instance_name",
     hooks="instance-change-group",
     cli=Command("gnt-instance change-group", "move an instance to another node group", arguments=("instance_name",)),
-    not_played="it only asks where to, which depends on the nodes that answer; the migrations that follow are played",
+    examples=(
+        Example(
+            "change-group",
+            {"instance_name": "one.example.com", "nodes": ["node3.example.com"]},
+            before=("create", "group-add", "group-assign"),
+        ),
+    ),
 )
 class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Move an instance to another node group; gives the jobs that do it."""

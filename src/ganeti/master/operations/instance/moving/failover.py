@@ -103,6 +103,9 @@ _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.co
     rapi="PUT /2/instances/[instance_name]/failover",
     examples=(
         Example("failover", _EXAMPLE, before=("create",)),
+        Example(
+            "failover-mirrored", {"instance_name": "one.example.com"}, before=("cluster-mirroring", "create-mirrored")
+        ),
         Example("failover-stopped", _EXAMPLE, before=("create-stopped",)),
     ),
 )

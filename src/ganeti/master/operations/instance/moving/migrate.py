@@ -91,6 +91,9 @@ class Checked:
     rapi="PUT /2/instances/[instance_name]/migrate",
     examples=(
         Example(
+            "migrate-mirrored", {"instance_name": "one.example.com"}, before=("cluster-mirroring", "create-mirrored")
+        ),
+        Example(
             "migrate", {"instance_name": "one.example.com", "target_node": "node3.example.com"}, before=("create",)
         ),
         Example(

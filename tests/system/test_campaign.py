@@ -23,7 +23,7 @@ from tests.campaign.opcode import GROUPS, group_name
 from tests.fakes.master_daemons import Master
 from tests.fakes.wconfd import fast_directory
 
-pytestmark = pytest.mark.daemons
+pytestmark = [pytest.mark.daemons, pytest.mark.loose_locks]
 TREE = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
 KILLS = 500 if LONG else 15

@@ -60,6 +60,42 @@ def test_files_of_the_master_go_to_all_nodes(bed: FakeBed) -> None:
         assert bed.run("sha256sum", *files, node=node) == wanted
 
 
+def test_an_install_image_runs_the_script_that_no_node_runs(bed: FakeBed) -> None:
+    """A fake guest runs nothing: it is ended as its image would. What a real one reads is in `tests/real`."""
+    place, image = "/usr/local/lib/ganeti/os/closed", "/srv/install.img"
+    scripts = {name: "exit 0" for name in ("import", "export", "rename", "verify")}
+    scripts["create_untrusted"] = "touch /tmp/ran-on-the-node"
+    for node in NODES:
+        bed.run("mkdir", "-p", place, node=node)
+        for name, line in scripts.items():
+            write = f"printf '#!/bin/sh\n{line}\n' > {place}/{name}; chmod 755 {place}/{name}"
+            bed.run("sh", "-c", write, node=node)
+        bed.run("sh", "-c", f"echo 20 > {place}/ganeti_api_version; touch {place}/parameters.list", node=node)
+    add = ("-t", "file", "-o", "closed", "-n", "node2", "-s", "16m", "--no-name-check")
+    said = bed.run("gnt-instance", "add", *add, "closed1", expect=1)
+    assert "name the image of that guest first (gnt-cluster modify --install-image IMAGE)" in said
+    bed.run("gnt-cluster", "modify", "--install-image", image, "--instance-communication-network", "talk")
+    assert "give instance closed1 one (--communication=yes)" in bed.run(
+        "gnt-instance", "add", *add, "closed1", expect=1
+    )
+    add = (*add, "--communication=yes", "closed1")
+    bed.run("sh", "-c", f"echo boot > {image}", node="node2")
+    said = bed.run("gnt-instance", "add", "--helper-shutdown-timeout=0", *add, expect=1)
+    assert "The helper guest of closed1 has not ended within 0 seconds and was stopped" in said
+    assert bed.config()["instances"] == {}, "what was not installed is not kept"
+    job = bed.submit("gnt-instance", "add", *add)
+    guest = "/run/ganeti/fake-hypervisor/closed1"
+    bed.wait(lambda: "closed1.img" in bed.run("cat", guest, node="node2", expect=None), "the helper guest runs")
+    bed.run("rm", guest, node="node2")
+    bed.wait(lambda: bed.job_status(job) in ("success", "error"), "the instance is installed")
+    assert bed.job_status(job) == "success"
+    assert bed.guests() == {"closed1": ["node2"]}
+    assert bed.run("ls", "/var/lib/ganeti/helper-images", node="node2") == ""
+    for node in NODES:
+        bed.run("test", "!", "-e", "/tmp/ran-on-the-node", node=node)
+    bed.run("gnt-instance", "remove", "--force", "closed1")
+
+
 def test_every_node_knows_the_new_name(bed: FakeBed) -> None:
     address = f"{bed.layout.cluster_address.rpartition('.')[0]}.99"
     bed.run("sh", "-c", f"echo {address} others > /etc/hosts.new && cat /etc/hosts >> /etc/hosts.new")

@@ -21,7 +21,7 @@ from tests.fakes.master_daemons import Master
 from tests.fakes.wconfd import fast_directory
 from tests.system.test_campaign import make_master
 
-pytestmark = pytest.mark.daemons
+pytestmark = [pytest.mark.daemons, pytest.mark.loose_locks]
 LOCK = "instance/deaths"
 NONE, BOTH = (0, 0), (1, 1)
 Ending = tuple[str, int, tuple[int, int]]

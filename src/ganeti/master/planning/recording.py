@@ -25,6 +25,7 @@ _SLEEPS_MAX: Final = 200
 READING: Final = frozenset(
     (
         "all_instances_info",
+        "blockdev_check_new",
         "bridges_exist",
         "candidate_keys",
         "compression_fault",

@@ -22,13 +22,15 @@ pytestmark = [
 ]
 DIAGNOSE, REPAIR = "/etc/ganeti/node-diagnose-commands", "/etc/ganeti/node-repair-commands"
 STATE = "/var/lib/defect.json"
+WATCHER_S = 3000
+"""Longer than the tests take; from an hour on nodes tell nobody of guests that end."""
 WELL = {"status": "Ok"}
 NODES = ("node1", "node2", "node3", "node4")
 
 
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
-    layout = testbed.up(tmp_path_factory.mktemp("maintd").resolve(), 4, "fake", watcher_interval_s=86400)
+    layout = testbed.up(tmp_path_factory.mktemp("maintd").resolve(), 4, "fake", watcher_interval_s=WATCHER_S)
     try:
         cluster.create(layout)
         found = FakeBed(layout)

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = daemon_parser(NAME)
     add_voting_options(parser)
+    parser.add_argument("--no-watcher", action="store_true", help="leave guests that end to the watcher's usual round")
     parser.set_defaults(port=PORT)
     return parser
 
@@ -94,7 +95,8 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
     follower.changed = stop_if_deposed
     maintenance = Maintenance(follower, DaemonCommits(given.wconfd, lock.path), luxi, looker)
     background.start(maintenance.run(), "maintenance")
-    background.start(ends.run(), "guests that ended")
+    if not daemon.options.no_watcher:
+        background.start(ends.run(), "guests that ended")
     daemon.ready()
     await daemon.stopping.wait()
     await server.close()

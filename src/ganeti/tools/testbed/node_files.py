@@ -55,6 +55,10 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 """
 
 
+NEVER_S = 3600
+"""From this interval on, the watcher comes when it is called."""
+
+
 def make_keys(bed: Layout) -> None:
     """Make the administrator's key and every node's host keys, all at once: RSA ones take a while."""
     place = bed.directory / "ssh"
@@ -152,6 +156,8 @@ def _write_ganeti(bed: Layout, node: Node) -> None:
     _put(node, "/etc/ganeti/file-storage-paths", f"{FILE_STORAGE}\n{SHARED_FILE_STORAGE}\n")
     if bed.package:
         return
+    if bed.watcher_interval_s >= NEVER_S:  # then nothing else has the watcher look, either
+        _put(node, "/etc/default/ganeti", 'MAINTD_ARGS="--no-watcher"\n')
     _link(node, "/srv/ganeti/os", bed.checkout / "os")
     for directory in ("iallocators", "tools"):
         _inside(node, f"/usr/lib/ganeti/{directory}").mkdir()

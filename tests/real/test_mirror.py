@@ -367,6 +367,19 @@ def test_what_is_open_is_told(pair: Pair) -> None:
         assert status(node, disk).size_mib == 32
 
 
+def test_a_copy_that_was_made_anew_is_not_taken_for_the_former_one(pair: Pair) -> None:
+    """As replace-disks -s asks for it: whoever waits for the copies then is not told at once that they are equal."""
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk) as web1:
+        assert web1.write(0, 7)
+        run(pair.two.driver.renew(disk))
+        run(pair.two.driver.become_secondary(disk))
+        run(pair.one.driver.activate(disk, "web1"))
+        assert status(pair.one, disk).is_degraded or pair.are_equal(disk)
+        pair.wait_equal(disk, pair.one)
+        assert pair.are_equal(disk)
+
+
 def test_a_disk_in_use_grows_on_both_nodes_and_a_copy_that_grew_alone_gives_back(pair: Pair) -> None:
     disk = pair.opened(pair.disk())
     with guest(pair.one, disk) as web1:

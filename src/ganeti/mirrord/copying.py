@@ -117,6 +117,15 @@ class Copying:
                         self._record.say(str(err))
             await asyncio.sleep(_FOLLOWED_S if self.in_sync or self.job is None else _COPYING_S)
 
+    async def look_now(self) -> None:
+        """Ask the other node at once whether its copy is the one that was made equal: it may have been made anew."""
+        self._looks = -1
+        try:
+            await self._look()
+        except (GanetiError, OSError) as err:  # the task meets it again, and does what follows from it
+            self._looks = -1
+            self._record.say(str(err))
+
     async def _look(self) -> None:
         if self._daemon.process_id() is None:
             self._record.say("its storage daemon has ended: it is started again")

@@ -216,6 +216,7 @@ class Disk:
             await self._daemon.limit(wanted.rate_kib)
             if arrives or wanted.generation > self._record.kept.generation:
                 await self._next_generation()
+            await self._copying.look_now()
             return
         kept = await self._newest(wanted)
         await self.link.cut()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every node call: ``python -m tests.node_calls_page`` writes `docs/reference/node-calls.md` from the handlers."""
+"""Every node call: ``python -m tests.node_calls_page`` writes `docs/reference/node-calls.md` from the declarations."""
 
 import importlib
 import pkgutil
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -53,10 +53,10 @@ def _by_module() -> dict[str, list[NodeCall]]:
 def _row(call: NodeCall) -> str:
     arguments = [
         f"{field.name}: {_shown(field.type)}" if field.required else f"[{field.name}: {_shown(field.type)}]"
-        for field in msgspec.structs.fields(call.arguments)
+        for field in msgspec.structs.fields(call.request)
     ]
-    purpose = (call.handler.__doc__ or "").strip().partition("\n")[0]
-    answer = _shown(get_type_hints(call.handler)["return"])
+    purpose = (call.request.__doc__ or "").strip().partition("\n")[0]
+    answer = _shown(call.request.answer)
     cells = [
         f"`{call.name}`",
         purpose,

@@ -21,9 +21,10 @@ from ganeti.base.errors import CommandError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.model.node_calls.disk_transfer import DiskDoor
+from ganeti.model.node_calls.migration import MigrationTarget
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec, NicSpec
 from ganeti.node import hypervisors
-from ganeti.node.hypervisors.interface import Hypervisor, MigrationTarget
+from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.ports.node_world import Completed
 
 import_all(hypervisors)

@@ -16,9 +16,10 @@ from tests.contract import hypervisor_world
 from tests.contract.hypervisor_world import NodeOnDisk
 
 from ganeti.base.errors import HypervisorError, TypeEnforcementError
+from ganeti.model.node_calls.migration import MigrationStatus
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.parameters import accept_all
-from ganeti.node.hypervisors.interface import Hypervisor, MigrationStatus
+from ganeti.node.hypervisors.interface import Hypervisor
 
 ADDRESS = "127.0.0.1"
 NAME = "web1.example.com"

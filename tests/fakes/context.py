@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from ganeti.master.operation import Operation
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.verify import NodeChecks
 from ganeti.model.placement_requests import to_protocol
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
@@ -100,7 +103,9 @@ class FakeNodes:
         handler = self.handlers.get(call)
         if isinstance(handler, BaseException):
             raise handler
-        return handler(name, **arguments) if handler is not None else None
+        if isinstance(checks := arguments.get("checks"), NodeChecks):
+            arguments["checks"] = msgspec.to_builtins(checks)  # by 3.1's keys, as the node is asked
+        return handler(name, **arguments) if handler is not None else made_up(call)
 
     async def call_many(
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
@@ -112,6 +117,24 @@ class FakeNodes:
             except GanetiError as err:
                 answers.append(NodeAnswer(uuid, error=err))
         return answers
+
+
+def made_up(call: str) -> Any:
+    """An answer of the call's type with nothing in it; None where there is none."""
+    for value in (None, [], {}, {"settled": True}, {"status": "completed"}, False, "", 0):
+        with contextlib.suppress(KeyError, msgspec.ValidationError):
+            msgspec.convert(value, requests()[call].answer)
+            return value
+    return None
+
+
+@cache
+def requests() -> dict[str, type[NodeRequest[Any]]]:
+    found, kinds = {}, [NodeRequest]
+    while kinds:
+        kinds += (below := kinds.pop().__subclasses__())
+        found |= {kind.call: kind for kind in below}
+    return found
 
 
 class FakeContext:

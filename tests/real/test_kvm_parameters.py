@@ -16,7 +16,7 @@ from tests.contract import hypervisor_world
 from tests.contract.hypervisor_world import NodeOnDisk
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.interface import MigrationTarget
+from ganeti.model.node_calls.migration import MigrationTarget
 from ganeti.node.hypervisors.kvm.driver import KvmHypervisor
 from ganeti.node.hypervisors.kvm.qmp import Qmp
 

@@ -12,7 +12,8 @@ SCRIPT = """
 import asyncio, os, socket, subprocess
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.node.actions.master_ip import MasterAddress, node_activate_master_ip, node_deactivate_master_ip
+from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
+from ganeti.node.actions.master_ip import node_activate_master_ip, node_deactivate_master_ip
 from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 
@@ -32,17 +33,17 @@ async def hooks_have_their_say(address):
         with open(f"{directory}/10-site", "w", opener=lambda path, flags: os.open(path, flags, 0o755)) as script:
             script.write("#!/bin/sh\\necho $GANETI_HOOKS_PATH-$GANETI_HOOKS_PHASE $GANETI_MASTER_IP >> /run/told\\n"
                          "! test -e /run/refuse || { echo not now; exit 1; }\\n")
-    await node_activate_master_ip(node, master=address)
+    await node_activate_master_ip(node, NodeActivateMasterIp(master=address))
     open("/run/refuse", "w").close()
     try:
-        await node_deactivate_master_ip(node, master=address, on_purpose=True)
+        await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address, on_purpose=True))
     except GanetiError as err:
         print("refused:", err)
     assert shown() and not os.path.exists(node.paths.given_up_address_file)
-    await node_deactivate_master_ip(node, master=address)
+    await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address))
     assert not shown(), "a node that is the master no longer gives the address up whatever a hook says"
     try:
-        await node_activate_master_ip(node, master=address)
+        await node_activate_master_ip(node, NodeActivateMasterIp(master=address))
     except GanetiError as err:
         print("refused:", err)
     assert not shown()
@@ -55,30 +56,30 @@ def shown():
 async def main():
     address = MasterAddress(ip="192.0.2.1", netdev="br0", netmask=32)
     for _ in range(2):
-        await node_activate_master_ip(node, master=address)
+        await node_activate_master_ip(node, NodeActivateMasterIp(master=address))
         assert shown()
     for _ in range(2):
-        await node_deactivate_master_ip(node, master=address)
+        await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address))
         assert not shown()
     for wrong in (MasterAddress(ip="192.0.2.1", netdev="none", netmask=32),
                   MasterAddress(ip="192.0.2.1", netdev="br0", netmask=64)):
         try:
-            await node_activate_master_ip(node, master=wrong)
+            await node_activate_master_ip(node, NodeActivateMasterIp(master=wrong))
         except GanetiError as err:
             print("refused:", err)
         else:
             raise AssertionError(wrong)
     for on_purpose in (False, True):
-        await node_deactivate_master_ip(node, master=address, on_purpose=on_purpose)
+        await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address, on_purpose=on_purpose))
         assert os.path.exists(node.paths.given_up_address_file) == on_purpose
-    await asyncio.gather(*(node_activate_master_ip(node, master=address) for _ in range(20)))
+    await asyncio.gather(*(node_activate_master_ip(node, NodeActivateMasterIp(master=address)) for _ in range(20)))
     assert shown() and not os.path.exists(node.paths.given_up_address_file)
-    await asyncio.gather(*(node_deactivate_master_ip(node, master=address) for _ in range(20)))
+    await asyncio.gather(*(node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address)) for _ in range(20)))
     assert not shown()
     await hooks_have_their_say(address)
     six = MasterAddress(ip="2001:db8::1", netdev="br0", netmask=128, ip_family=10)
-    await node_activate_master_ip(node, master=six)
-    await node_deactivate_master_ip(node, master=six)
+    await node_activate_master_ip(node, NodeActivateMasterIp(master=six))
+    await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=six))
 
 asyncio.run(main())
 """

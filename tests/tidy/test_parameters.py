@@ -138,24 +138,6 @@ def test_every_option_of_a_command_is_read(modules: list[Module]) -> None:
     assert not left, told(left)
 
 
-def test_every_argument_of_a_node_call_is_read(modules: list[Module]) -> None:
-    faults = []
-    for module in modules:
-        if not module.place.startswith("src/ganeti/node/"):
-            continue
-        for node in module.nodes:
-            if isinstance(node, ast.AsyncFunctionDef) and any(
-                "node_call" in ast.unparse(d) for d in node.decorator_list
-            ):
-                read = {name.id for part in node.body for name in ast.walk(part) if isinstance(name, ast.Name)}
-                faults += [
-                    f"{module.place}:{node.lineno} {node.name}: {argument.arg} is not read"
-                    for argument in node.args.kwonlyargs
-                    if argument.arg not in read
-                ]
-    assert not faults, told(faults)
-
-
 @pytest.mark.parametrize("parameter", _parameters(), ids=lambda parameter: parameter.name)
 def test_every_parameter_of_an_object_is_read_or_refused(parameter: Parameter, modules: list[Module]) -> None:
     """Those of nodes, NICs, instances, hypervisors and disk templates, by name."""

@@ -22,13 +22,18 @@ from ganeti.base import version
 from ganeti.base.errors import UNREADABLE_JSON, WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError
 from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
-from ganeti.bootstrap.node_call import call_node
+from ganeti.bootstrap.node_call import ask_node
 from ganeti.bootstrap.own_mastership import is_named
 from ganeti.master.mastership.conduct import take_over
-from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
+from ganeti.master.mastership.messages import Begin, Claim
 from ganeti.master.mastership.takeover import FORCED_STEP
-from ganeti.master.operations.cluster.master_ip import master_address
+from ganeti.master.operations.cluster.master_ip import taking
+from ganeti.model.node_calls import Answer as Given
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.mastership import NodeStopMaster
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership, Promise, ReplicaMembers
 from ganeti.model.objects import Cluster, Node
+from ganeti.model.replica_records import MembershipRecord
 from ganeti.wire.framing_sync import ask
 from ganeti.wire.ssconf import read_lines
 
@@ -171,14 +176,14 @@ class NodesByCalls:
         self._addresses = {node.uuid: node.primary_ip for node in copy.nodes}
         self.jobs_ended = 0
 
-    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
-        arguments = {**self._caller(epoch), "ask_only": ask_only, "position": list(self._copy.position)}
-        return Answer.from_plain(await self._call(node, "promise", arguments, ANSWER_WITHIN_S))
+    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> CopyAnswer:
+        request = Promise(**self._caller(epoch), ask_only=ask_only, position=self._copy.position)
+        return await self._ask(node, request, ANSWER_WITHIN_S)
 
-    async def write_members(self, node: str, membership: Membership) -> None:
-        plain = {"version": list(membership.version), "members": list(membership.members)}
-        arguments = {**self._caller(membership.version[0]), "membership": plain}
-        answer = Answer.from_plain(await self._call(node, "replica_members", arguments, ANSWER_WITHIN_S))
+    async def write_members(self, node: str, membership: KnownMembership) -> None:
+        record = MembershipRecord(version=membership.version, members=list(membership.members))
+        request = ReplicaMembers(**self._caller(membership.version[0]), membership=record)
+        answer = await self._ask(node, request, ANSWER_WITHIN_S)
         if answer.refused:
             raise NodeCallError(answer.sentence or answer.refused)
 
@@ -192,17 +197,14 @@ class NodesByCalls:
         }
 
     async def stop_master(self, node: str) -> int:
-        answer = await self._call(node, "node_stop_master", {}, STOP_WITHIN_S)
-        self.jobs_ended = int(answer["jobs"]) if isinstance(answer, dict) else 0
+        self.jobs_ended = (await self._ask(node, NodeStopMaster(), STOP_WITHIN_S)).jobs
         return self.jobs_ended
 
     def say(self, sentence: str) -> None:
         self._machine.say(sentence)
 
-    async def _call(self, node: str, call: str, arguments: dict[str, Any], timeout_s: float) -> Any:
-        return await asyncio.to_thread(
-            call_node, self._machine.paths, self._addresses[node], call, arguments, timeout_s
-        )
+    async def _ask(self, node: str, request: NodeRequest[Given], timeout_s: float) -> Given:
+        return await asyncio.to_thread(ask_node, self._machine.paths, self._addresses[node], request, timeout_s)
 
 
 class _Beginning:
@@ -226,7 +228,7 @@ class _Beginning:
             jobs = "1 job was" if self._jobs_ended == 1 else f"{self._jobs_ended} jobs were"
             self._machine.say(f"{jobs} running there: here what was begun is undone, and what was not is run")
         # Daemons that were started before, and still ask who is master, would have read an older copy.
-        await asyncio.to_thread(call_node, self._paths, self._own_address, "node_stop_master", {}, DAEMON_WITHIN_S)
+        await asyncio.to_thread(ask_node, self._paths, self._own_address, NodeStopMaster(), DAEMON_WITHIN_S)
         address = asyncio.ensure_future(asyncio.to_thread(self._take_address))
         try:
             await self._start_daemons()
@@ -269,15 +271,11 @@ class _Beginning:
     def _take_address(self) -> None:
         """Take the cluster's address, as soon as the former master has let go of it."""
         address = self._cluster.master_ip
-        arguments = {
-            "master": master_address(self._cluster),
-            "use_external_mip_script": self._cluster.use_external_mip_script,
-        }
         deadline = time.monotonic() + ADDRESS_WITHIN_S
         told = False
         while True:
             try:
-                call_node(self._paths, self._own_address, "node_activate_master_ip", arguments)
+                ask_node(self._paths, self._own_address, taking(self._cluster))
                 return
             except GanetiError as err:
                 in_use = not self._paths.root and self._machine.answers(address, NODED_PORT, 1.0)

@@ -13,8 +13,9 @@ from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
 from ganeti.bootstrap import ssh_keys
 from ganeti.bootstrap.machine import Machine
-from ganeti.bootstrap.node_call import call_node, wait_for_node_daemon
+from ganeti.bootstrap.node_call import ask_node, wait_for_node_daemon
 from ganeti.bootstrap.remote import Remote
+from ganeti.model.node_calls.node import Version
 from ganeti.node import certificates
 from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
@@ -70,7 +71,7 @@ def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tu
 def check_answers(machine: Machine, name: str, address: str) -> None:
     """Wait for the node daemon there; raises `NodeUnreachableError`, or `PrerequisiteError` for another release's."""
     wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
-    found = call_node(machine.paths, address, "version", {})
+    found = ask_node(machine.paths, address, Version())
     if found != PROTOCOL:
         raise PrerequisiteError(
             f"{name} speaks version {found} between nodes, this cluster {PROTOCOL}: install the same release",

@@ -9,8 +9,13 @@ import time
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.node_calls.node import Version
+from ganeti.ports.nodes import read_answer
 from ganeti.system.call_delay import delay_s
 from ganeti.system.tls import former_certificates
 
@@ -33,18 +38,19 @@ class _Connection(http.client.HTTPSConnection):
         self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
 
 
-def call_node(paths: Paths, address: str, call: str, arguments: dict[str, Any], timeout_s: float = 60.0) -> Any:
-    """Call the node daemon at *address* with this node's certificate, outside of any job.
+def ask_node(paths: Paths, address: str, request: NodeRequest[Answer], timeout_s: float = 60.0) -> Answer:
+    """Ask the node daemon at *address* with this node's certificate, outside of any job.
 
     Raises `NodeUnreachableError`, or the error the node gave.
     """
-    body = json.dumps({"epoch": _epoch(paths), "job": 0, "attempt": 0, "step": 0, "arguments": arguments})
-    answer = _send(paths, address, call, body.encode(), timeout_s)
+    head = {"epoch": _epoch(paths), "job": 0, "attempt": 0, "step": 0}
+    body = msgspec.json.encode({**head, "arguments": request.arguments()})
+    answer = _send(paths, address, request.call, body, timeout_s)
     if not isinstance(answer, list) or len(answer) != 2:
         raise NodeUnreachableError(f"The node daemon at {address} gave an answer that is none: is it another release?")
     if not answer[0]:
         raise from_wire(answer[1])
-    return answer[1]
+    return read_answer(request, answer[1])
 
 
 def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) -> Any:
@@ -79,7 +85,7 @@ def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            call_node(paths, address, "version", {}, _ATTEMPT_S)
+            ask_node(paths, address, Version(), _ATTEMPT_S)
             return
         except NodeUnreachableError:
             if time.monotonic() > deadline:

@@ -21,7 +21,8 @@ from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
 from ganeti.daemons.watcher_remote_api import RemoteApi
-from ganeti.node.local_hooks import OwnHooks, Phase, scripts_in
+from ganeti.model.node_calls.programs import Phase
+from ganeti.node.local_hooks import OwnHooks, scripts_in
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
 from ganeti.system.logs import set_up_logs

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import msgspec
-
 from ganeti.base.errors import (
     EXIT_FAILURE,
     WRONG_INPUT,
@@ -23,10 +21,11 @@ from ganeti.base.errors import (
     TransportError,
 )
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.node_call import call_node
+from ganeti.bootstrap.node_call import ask_node
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S
 from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
+from ganeti.model.node_calls.mastership import NodeActivateMasterIp
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.system.forking import fork
 from ganeti.wire.framing_sync import ask
@@ -149,9 +148,9 @@ class MasterWork:
         own = primary.get(self._ssconf("master_node"))
         if own is None:
             return
-        arguments = {"master": msgspec.to_builtins(address), "use_external_mip_script": uses_script(self._paths)}
+        request = NodeActivateMasterIp(master=address, use_external_mip_script=uses_script(self._paths))
         try:
-            call_node(self._paths, own, "node_activate_master_ip", arguments)
+            ask_node(self._paths, own, request)
             _log.warning("the master IP %s was not up: it is now", address.ip)
         except GanetiError as err:
             _log.error("the master IP %s cannot be brought up: %s", address.ip, err)

@@ -26,12 +26,13 @@ from ganeti.master.locks.owners import Owner
 from ganeti.master.operation import REGISTRY
 from ganeti.master.parameter import declared
 from ganeti.model.copies import Copies
+from ganeti.model.node_calls.node import AbortAttempt
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, JobLogPort, OperationContext, UndoPort
 from ganeti.ports.luxid import MayContinue
-from ganeti.ports.nodes import NodesPort
+from ganeti.ports.nodes import NodesPort, ask
 from ganeti.stores import priority_messages
 from ganeti.stores.config_view import ConfigReader
 from ganeti.stores.job_files import JobFiles
@@ -200,7 +201,7 @@ class JobWorld:
 
     async def abort_attempt(self, node_uuid: str) -> None:
         try:
-            await self.nodes.call(node_uuid, "abort_attempt", job=self._job.id, attempt=self._job.attempt - 1)
+            await ask(self.nodes, node_uuid, AbortAttempt(job=self._job.id, attempt=self._job.attempt - 1))
         except GanetiError as err:
             _log.warning("job %d: what it still does on node %s could not be ended: %s", self._job.id, node_uuid, err)
 

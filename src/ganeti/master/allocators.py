@@ -4,9 +4,11 @@
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, ParameterError, PrerequisiteError
+from ganeti.model.node_calls.programs import IallocatorRunner
 from ganeti.model.placement_requests import NodeEvacuate, PlacementRequest, to_protocol
 from ganeti.ports.context import OperationContext
 from ganeti.ports.luxid import AnswerPlacement, DescribeForAllocator, Placement
+from ganeti.ports.nodes import ask
 from ganeti.wire.iallocator import decode_response, encode_message
 
 BUILT_IN = "hail"
@@ -48,12 +50,14 @@ async def run_allocator(ctx: OperationContext, name: str, message: _Plain, more:
     """Run an allocator that is a program, with *more* options; gives what it printed. Raises `PrerequisiteError`."""
     cluster = ctx.config.view().cluster
     try:
-        answer: str = await ctx.nodes.call(
+        answer: str = await ask(
+            ctx.nodes,
             cluster.master_node,
-            "iallocator_runner",
-            name=name,
-            idata=encode_message(message).decode(),
-            default_iallocator_params={**cluster.default_iallocator_params, **more},
+            IallocatorRunner(
+                name=name,
+                idata=encode_message(message).decode(),
+                default_iallocator_params={**cluster.default_iallocator_params, **more},
+            ),
         )
     except GanetiError as err:
         raise PrerequisiteError(f"The iallocator '{name}' could not be run: {err}", WRONG_INPUT) from err

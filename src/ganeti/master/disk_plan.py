@@ -6,13 +6,22 @@ those that are mirrored there. Copies are made and opened on the secondaries fir
 somewhere to go, and closed on the primary first. A secondary that is offline is left out of opening and closing.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import structs
 
 from ganeti.master.instance_spec import bare
+from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.disks import (
+    BlockdevAdopt,
+    BlockdevCreate,
+    BlockdevGrow,
+    BlockdevRemove,
+    BlockdevRename,
+    BlockdevUngrow,
+)
+from ganeti.model.node_calls.instances import InstanceDisksAssemble, InstanceDisksRemove, InstanceDisksShutdown
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -35,8 +44,7 @@ class DiskStep:
     """One node call, with what takes it back."""
 
     side: Side
-    call: str
-    arguments: Mapping[str, Any]
+    request: NodeRequest[Any]
     undo: UndoNodeCall | None = None
 
 
@@ -60,14 +68,12 @@ class DiskPlan:
 
     def create(self, disk: DiskSpec) -> list[DiskStep]:
         """Make *disk* on each node that holds a copy; the undo removes what is there of it."""
-        arguments = {"disk": disk}
         what = f"remove disk {disk.index} of {self.primary.spec.name} from"
         return [
             DiskStep(
                 side,
-                "blockdev_create",
-                arguments,
-                _undo(f"{what} {side.node_name}", side, "blockdev_remove", arguments),
+                BlockdevCreate(disk=disk),
+                _undo(f"{what} {side.node_name}", side, BlockdevRemove(disk=disk)),
             )
             for side in (*self.secondaries, self.primary)
             if disk in side.spec.disks
@@ -78,10 +84,9 @@ class DiskPlan:
         undo = _undo(
             f"give disk {disk.index} of {self.primary.spec.name} its own name {source[-1]} back",
             self.primary,
-            "blockdev_rename",
-            {"disk": disk, "logical_id": source},
+            BlockdevRename(disk=disk, logical_id=source),
         )
-        return [DiskStep(self.primary, "blockdev_adopt", {"disk": disk, "source": source}, undo)]
+        return [DiskStep(self.primary, BlockdevAdopt(disk=disk, source=source), undo)]
 
     def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool) -> list[DiskStep]:
         """Enlarge *disk* on each node that holds a copy; *in_use* says that the guest has it open.
@@ -91,9 +96,8 @@ class DiskPlan:
         return [
             DiskStep(
                 side,
-                "blockdev_grow",
-                {"disk": disk, "amount_mib": amount_mib, "in_use": in_use and side is self.primary},
-                _undo(f"give back space on {side.node_name}", side, "blockdev_ungrow", {"disk": disk})
+                BlockdevGrow(disk=disk, amount_mib=amount_mib, in_use=in_use and side is self.primary),
+                _undo(f"give back space on {side.node_name}", side, BlockdevUngrow(disk=disk))
                 if side is not self.primary
                 else None,
             )
@@ -118,9 +122,7 @@ class DiskPlan:
         ]
 
     def close(self) -> list[DiskStep]:
-        return [
-            DiskStep(side, "instance_disks_shutdown", {"instance": side.spec}) for side in (self.primary, *self.present)
-        ]
+        return [DiskStep(side, InstanceDisksShutdown(instance=side.spec)) for side in (self.primary, *self.present)]
 
     def admit(self, node_uuid: str, node_name: str) -> list[DiskStep]:
         """Let another node use the disks beside the primary, for a migration; the undo ends that."""
@@ -146,10 +148,7 @@ class DiskPlan:
 
     def remove(self) -> list[DiskStep]:
         """Remove all disks. There is no way back: `completion` is recorded before the first step."""
-        return [
-            DiskStep(side, "instance_disks_remove", {"instance": side.spec})
-            for side in (*self.secondaries, self.primary)
-        ]
+        return [DiskStep(side, InstanceDisksRemove(instance=side.spec)) for side in (*self.secondaries, self.primary)]
 
 
 def disk_plan(view: ConfigView, catalogue: Catalogue, spec: InstanceSpec) -> DiskPlan:
@@ -181,20 +180,20 @@ def completion(steps: list[DiskStep], sentence: str, change: Change) -> UndoNode
 
 
 def _use(side: Side, *, for_migration: bool = False) -> DiskStep:
-    return DiskStep(side, "instance_disks_assemble", {"instance": side.spec, "for_migration": for_migration})
+    return DiskStep(side, InstanceDisksAssemble(instance=side.spec, for_migration=for_migration))
 
 
 def _follow(side: Side) -> DiskStep:
-    return DiskStep(side, "instance_disks_assemble", {"instance": side.spec, "as_primary": False})
+    return DiskStep(side, InstanceDisksAssemble(instance=side.spec, as_primary=False))
 
 
 def _close(sentence: str, side: Side) -> UndoNodeCall:
-    return _undo(sentence, side, "instance_disks_shutdown", {"instance": bare(side.spec)})
+    return _undo(sentence, side, InstanceDisksShutdown(instance=bare(side.spec)))
 
 
 def _as_undo(sentence: str, step: DiskStep) -> UndoNodeCall:
-    return _undo(sentence, step.side, step.call, {**step.arguments, "instance": bare(step.side.spec)})
+    return _undo(sentence, step.side, structs.replace(step.request, instance=bare(step.side.spec)))
 
 
-def _undo(sentence: str, side: Side, call: str, arguments: Mapping[str, Any]) -> UndoNodeCall:
-    return UndoNodeCall(sentence, side.node_uuid, call, dict(arguments))
+def _undo(sentence: str, side: Side, request: NodeRequest[Any]) -> UndoNodeCall:
+    return UndoNodeCall.of(sentence, side.node_uuid, request)

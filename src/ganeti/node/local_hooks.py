@@ -9,10 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from typing import Literal
 
 from ganeti.base.errors import CommandError, HooksAbort
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.programs import Phase
 from ganeti.ports.node_world import NodeWorld
 
 HOOKS_VERSION = "2"
@@ -21,7 +21,6 @@ SCRIPT_TIMEOUT_S = 600.0
 _SCRIPT = re.compile(r"[a-zA-Z0-9_-]+")
 _DATA_DIR = "/var/lib/ganeti"
 
-Phase = Literal["pre", "post"]
 Results = list[tuple[str, int, str]]
 """Of each script: directory and name, how it ended, what it said."""
 

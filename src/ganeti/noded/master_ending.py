@@ -19,8 +19,9 @@ import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.mastership import MasterAddress, NodeDeactivateMasterIp
 from ganeti.model.objects import Cluster
-from ganeti.node.actions.master_ip import MasterAddress, node_deactivate_master_ip
+from ganeti.node.actions.master_ip import node_deactivate_master_ip
 from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import DEPOSED
@@ -170,7 +171,7 @@ async def give_up_address(paths: Paths) -> None:
     node = NodeState(world, _NoDaemon(), _NoDaemon())
     try:
         external = await asyncio.to_thread(uses_script, paths)
-        await node_deactivate_master_ip(node, master=address, use_external_mip_script=external)
+        await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=address, use_external_mip_script=external))
     except GanetiError as err:
         _log.error("The master IP %s stays on this node: %s", address.ip, err)
 

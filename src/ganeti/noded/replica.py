@@ -15,6 +15,7 @@ from ganeti.base import version
 from ganeti.base.clocks import clock_fault
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.mastership import MasterEnded
 from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
 from ganeti.node.promises import Promise, established_epoch, refusal_sentence
 from ganeti.noded.replica_place import ReplicaPlace
@@ -387,12 +388,12 @@ class Replica:
         self._newest_sent = (caller.epoch, caller.master, caller.time_s)
         return None
 
-    async def stop_master(self) -> Answer:
+    async def stop_master(self) -> MasterEnded:
         """See `node_stop_master`."""
         from ganeti.noded.master_ending import end_master_daemons
 
         ended = await end_master_daemons(self._paths)
-        return {"daemons": list(ended.daemons), "jobs": ended.jobs}
+        return MasterEnded(daemons=list(ended.daemons), jobs=ended.jobs)
 
 
 class _MasterDaemons:

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ganeti.model.node_calls import NodeRequest
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
@@ -68,6 +69,24 @@ class UndoNodeCall:
     settled_call: "UndoNodeCall | None" = None
     forward: bool = False
     """It completes what was begun, where nothing can be taken back."""
+
+    @classmethod
+    def of(
+        cls,
+        sentence: str,
+        node_uuid: str,
+        request: NodeRequest[Any],
+        *,
+        settled_change: Change | None = None,
+        settled_call: "UndoNodeCall | None" = None,
+        forward: bool = False,
+    ) -> "UndoNodeCall":
+        """A record that asks *request*; it lies on disk as the call's name and arguments."""
+        return cls(sentence, node_uuid, request.call, request.arguments(), settled_change, settled_call, forward)
+
+    async def carry_out(self, nodes: NodesPort) -> Any:
+        """Make the call; gives the node's answer as it came."""
+        return await nodes.call(self.node_uuid, self.call, **self.arguments)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ async def ask(
     nodes: "NodesPort", node_uuid: str, request: NodeRequest[Answer], *, deadline_s: float | None = None
 ) -> Answer:
     """Ask one node by a typed call; raises as `NodesPort.call`, `NodeCallError` for an answer of another form."""
-    return _read(request, await nodes.call(node_uuid, request.call, deadline_s=deadline_s, **request.arguments()))
+    return read_answer(request, await nodes.call(node_uuid, request.call, deadline_s=deadline_s, **request.arguments()))
 
 
 async def ask_many(
@@ -42,12 +42,13 @@ def _typed(request: NodeRequest[Any], answer: NodeAnswer) -> NodeAnswer:
     if answer.error is not None:
         return answer
     try:
-        return replace(answer, value=_read(request, answer.value))
+        return replace(answer, value=read_answer(request, answer.value))
     except NodeCallError as err:
         return NodeAnswer(answer.node_uuid, error=err)
 
 
-def _read(request: NodeRequest[Answer], value: Any) -> Answer:
+def read_answer(request: NodeRequest[Answer], value: Any) -> Answer:
+    """Type what a node has answered; raises `NodeCallError` where it is of another form."""
     try:
         return request.read(value)
     except msgspec.ValidationError as err:

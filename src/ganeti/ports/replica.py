@@ -7,6 +7,7 @@ epoch, "holder": uuid or null, "established": epoch}`, where nothing has changed
 
 from typing import Any, Protocol
 
+from ganeti.model.node_calls.mastership import MasterEnded
 from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
 
 EPOCH = "epoch"
@@ -56,8 +57,8 @@ class ReplicaPort(Protocol):
 
     async def promise(self, caller: Caller, ask_only: bool) -> Answer: ...
 
-    async def stop_master(self) -> Answer:
-        """End the daemons of a master, its jobs, and give the cluster's address up: `{"daemons": names, "jobs": n}`."""
+    async def stop_master(self) -> MasterEnded:
+        """End the daemons of a master, its jobs, and give the cluster's address up."""
         ...
 
     async def forget(self) -> None:

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 
 from ganeti.base.errors import GanetiError
 from ganeti.master.config.publication import SsconfSource
+from ganeti.model.node_calls.files import DifferingSsconf, WriteSsconfFiles
 from ganeti.model.objects import Node
-from ganeti.ports.nodes import NodesPort
+from ganeti.ports.nodes import NodesPort, ask
 from ganeti.stores.publisher import Published
 from ganeti.system.event_loop import Background
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
@@ -144,7 +145,7 @@ class Distributor:
     async def _differing(self, node: Node, digests: dict[str, str]) -> list[str]:
         """Nothing of a node that does not answer: whoever sends it something meets that."""
         try:
-            answer = await self._nodes.call(node.uuid, "differing_ssconf", deadline_s=LOOK_S, digests=digests)
+            answer = await ask(self._nodes, node.uuid, DifferingSsconf(digests=digests), deadline_s=LOOK_S)
         except GanetiError as err:
             _log.debug("Node %s does not say which ssconf it has: %s", node.name, err)
             return []
@@ -156,12 +157,11 @@ class Distributor:
                 differs, receiver.differs = receiver.differs, False
                 try:
                     values = _short_enough(newest.ssconf)
-                    await self._nodes.call(
+                    await ask(
+                        self._nodes,
                         receiver.node.uuid,
-                        "write_ssconf_files",
+                        WriteSsconfFiles(values=values, position=newest.position),
                         deadline_s=TAKE_S,
-                        values=values,
-                        position=newest.position,
                     )
                     receiver.ssconf = newest.ssconf
                 except Exception as err:

@@ -12,10 +12,11 @@ from ganeti.base.errors import EXIT_NOT_MASTER, GanetiError, NodeTimeoutError, N
 from ganeti.base.version import RELEASE
 from ganeti.master.config.vote import ANOTHER, Verdict, count_votes, explain, vote_of
 from ganeti.master.mastership.conduct import LOOK_EPOCH
-from ganeti.master.mastership.messages import Answer
 from ganeti.model.configuration import Configuration
+from ganeti.model.node_calls.mastership import MasterNodeName
+from ganeti.model.node_calls.replica import Promise
 from ganeti.model.objects import Node
-from ganeti.ports.nodes import NodesPort
+from ganeti.ports.nodes import NodesPort, ask
 from ganeti.system.daemonize import DaemonRefused
 
 _log = logging.getLogger(__name__)
@@ -123,23 +124,23 @@ class _Round:
 
     async def _vote(self, node: Node) -> str | None:
         try:
-            answer = await self._nodes.call(
+            told = await ask(
+                self._nodes,
                 node.uuid,
-                "promise",
-                cluster=self._config.cluster.uuid,
-                software=RELEASE,
-                epoch=LOOK_EPOCH,
-                master=self._me.uuid,
-                time_s=time.time(),
-                ask_only=True,
+                Promise(
+                    cluster=self._config.cluster.uuid,
+                    software=RELEASE,
+                    epoch=LOOK_EPOCH,
+                    master=self._me.uuid,
+                    time_s=time.time(),
+                    ask_only=True,
+                ),
             )
         except (NodeUnreachableError, NodeTimeoutError):
             raise
         except GanetiError as err:
             _log.debug("%s promises nothing to anybody: %s", node.name, err)
-            name = await self._nodes.call(node.uuid, "master_node_name")
-            return name if isinstance(name, str) else None
-        told = Answer.from_plain(answer)
+            return await ask(self._nodes, node.uuid, MasterNodeName())
         if node is self._me and told.position is not None and told.position[0] > self._config.position[0]:
             self.is_outdated = True
         return vote_of(told, node.uuid, self._me.uuid, self._config.position[0], self._names)

@@ -12,9 +12,11 @@ from typing import Any
 from ganeti.base.errors import NodeCallError
 from ganeti.base.version import RELEASE
 from ganeti.master.mastership.conduct import take_over
-from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
+from ganeti.master.mastership.messages import Begin, Claim
 from ganeti.model.configuration import Configuration
-from ganeti.ports.nodes import NodesPort
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership, Promise, ReplicaMembers
+from ganeti.model.replica_records import MembershipRecord
+from ganeti.ports.nodes import NodesPort, ask
 
 _log = logging.getLogger(__name__)
 _ANSWER_WITHIN_S = 2.0
@@ -43,14 +45,14 @@ class _Nodes:
         self._nodes = nodes
         self._me = me
 
-    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
-        position = list(self._config.position)
-        answer = await self._call(node, "promise", epoch, ask_only=ask_only, position=position)
-        return Answer.from_plain(answer)
+    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> CopyAnswer:
+        request = Promise(**self._caller(epoch), ask_only=ask_only, position=self._config.position)
+        return await ask(self._nodes, node, request, deadline_s=_ANSWER_WITHIN_S)
 
-    async def write_members(self, node: str, membership: Membership) -> None:
-        plain = {"version": list(membership.version), "members": list(membership.members)}
-        answer = Answer.from_plain(await self._call(node, "replica_members", membership.version[0], membership=plain))
+    async def write_members(self, node: str, membership: KnownMembership) -> None:
+        record = MembershipRecord(version=membership.version, members=list(membership.members))
+        request = ReplicaMembers(**self._caller(membership.version[0]), membership=record)
+        answer = await ask(self._nodes, node, request, deadline_s=_ANSWER_WITHIN_S)
         if answer.refused:
             raise NodeCallError(answer.sentence or answer.refused)
 
@@ -61,15 +63,11 @@ class _Nodes:
     def say(self, sentence: str) -> None:
         _log.info("%s", sentence)
 
-    async def _call(self, node: str, call: str, epoch: int, **arguments: Any) -> Any:
-        return await self._nodes.call(
-            node,
-            call,
-            deadline_s=_ANSWER_WITHIN_S,
-            cluster=self._config.cluster.uuid,
-            software=RELEASE,
-            epoch=epoch,
-            master=self._me,
-            time_s=time.time(),
-            **arguments,
-        )
+    def _caller(self, epoch: int) -> dict[str, Any]:
+        return {
+            "cluster": self._config.cluster.uuid,
+            "software": RELEASE,
+            "epoch": epoch,
+            "master": self._me,
+            "time_s": time.time(),
+        }

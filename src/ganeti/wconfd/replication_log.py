@@ -4,13 +4,14 @@
 Records are counted from 1, which is the state before the oldest commit held. Bounded: who lacks more gets a snapshot.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ganeti.master.config.records import Commit, Position, StepAnswer
 from ganeti.master.config.store import StoredCommit
+from ganeti.model.replica_records import WireStep
 
 COMMITS_KEPT = 1000
 BYTES_KEPT = 16 * 1024 * 1024
@@ -168,5 +169,5 @@ def encode_commit(commit: Commit | StoredCommit) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({**plain, "put": put, "remove": remove, "step": step}))
 
 
-def encode_step(step: StepAnswer) -> Sequence[Any]:
-    return [step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer.decode()]
+def encode_step(step: StepAnswer) -> WireStep:
+    return step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer.decode()

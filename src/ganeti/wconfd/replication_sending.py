@@ -9,7 +9,7 @@ import base64
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -33,14 +33,24 @@ from ganeti.master.replication.events import (
 )
 from ganeti.master.replication.followers import Timing
 from ganeti.master.replication.membership import Membership
-from ganeti.ports.nodes import NodesPort
+from ganeti.model.node_calls.replica import (
+    CopyAnswer,
+    FromMaster,
+    Promise,
+    ReplicaAppend,
+    ReplicaMembers,
+    ReplicaQueueList,
+    ReplicaSnapshot,
+    ReplicaState,
+)
+from ganeti.model.replica_records import CommitRecord, MembershipRecord
+from ganeti.ports.nodes import NodesPort, ask
 from ganeti.wconfd.replication_log import ReplicationLog, encode_step
 from ganeti.wconfd.replication_queue import Files, QueueFiles, digest_of, pieces_of
 
 _SMALL_BYTES = 256 * 1024
 _NAMES_KEPT = 256
 _EPOCH, _GAP, _DAMAGED = "epoch", "gap", "damaged"
-Answer = dict[str, Any]
 
 
 class Snapshot(NamedTuple):
@@ -75,10 +85,10 @@ class Identity:
 class Refused(Exception):
     """A node answered that it will not."""
 
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.get("sentence") or answer["refused"])
+    def __init__(self, answer: CopyAnswer) -> None:
+        super().__init__(answer.sentence or answer.refused)
         self.answer = answer
-        self.reason: str = answer["refused"]
+        self.reason = answer.refused
 
 
 class Sender:
@@ -135,30 +145,32 @@ class Sender:
 
     async def ask_members(self, node: str, membership: Membership) -> list[Event]:
         try:
-            plain = membership.to_plain()
-            answer = await self._call(node, "replica_members", self._timing.take_s, membership=plain)
+            request = ReplicaMembers(**self._identity.arguments(), membership=_record(membership))
+            answer = await self._ask(node, request, self._timing.take_s)
         except Refused as err:
             seen = await self._refused(node, err) if err.reason == _EPOCH else []
             return [*(event for event in seen if isinstance(event, EpochSeen)), MembersRefused(node, str(err))]
         except GanetiError as err:
             return [MembersRefused(node, str(err))]
-        known = _version(answer)
+        known = None if answer.membership is None else answer.membership.version
         if known is not None and known > membership.version:
             return [MembersRefused(node, f"it knows of a newer one, {known[0]}.{known[1]}")]
         return [MembersAccepted(node, membership.version)]
 
     async def _state(self, request: SendState) -> list[Event]:
         node, acknowledged = request.node, self._log.state_at(request.acknowledged)
-        answer = await self._call(node, "replica_state", self._timing.take_s, acknowledged=acknowledged)
-        position, digest = _position(answer), str(answer.get("digest", ""))
+        asked = ReplicaState(**self._identity.arguments(), acknowledged=acknowledged)
+        answer = await self._ask(node, asked, self._timing.take_s)
+        position, digest = answer.position, answer.digest
+        version = None if answer.membership is None else answer.membership.version
         if position is None:
-            return [StateKnown(node, None, _version(answer), False)]
+            return [StateKnown(node, None, version, False)]
         number = self._log.number_at(position, digest)
         expected = number is not None and self.positions.get(node) == position
         self.positions[node] = position
         twice = self._log.is_given_twice(position, digest)
         told = request.acknowledged
-        return [StateKnown(node, number, _version(answer), expected, told, twice)]
+        return [StateKnown(node, number, version, expected, told, twice)]
 
     async def _append(self, request: SendAppend) -> list[Event]:
         node = request.node
@@ -171,7 +183,7 @@ class Sender:
         taken = self._taken.pop(node, {})
         files, digests = await self._files_of(names, request.up_to)
         files = {name: content for name, content in files.items() if taken.get(name) != digests[name]}
-        membership = None if request.membership is None else request.membership.to_plain()
+        membership = None if request.membership is None else _record(request.membership)
         if not (files or archived or commits.encoded or membership):
             self._taken[node] = taken
             return [Acked(node, commits.up_to, request.up_to, None)]
@@ -181,7 +193,7 @@ class Sender:
             await self._append_piece(node, after, [], piece, [], None)
         state = self._log.state_at(told)
         answer = await self._append_piece(node, after, commits.encoded, last, archived, membership, state)
-        if (position := _position(answer)) is not None:
+        if (position := answer.position) is not None:
             self.positions[node] = position
         if commits.encoded and position != self._log.position_at(commits.up_to):
             return [Lost(node, f"it is at {position} after records up to {self._log.position_at(commits.up_to)}")]
@@ -207,47 +219,47 @@ class Sender:
         commits: list[msgspec.Raw],
         files: dict[str, str | None],
         archived: list[int],
-        membership: dict[str, Any] | None,
+        membership: MembershipRecord | None,
         acknowledged: tuple[Position, str] | None = None,
-    ) -> Answer:
+    ) -> CopyAnswer:
         size_bytes = sum(len(bytes(commit)) for commit in commits)
         size_bytes += sum(len(content) for content in files.values() if content is not None)
-        return await self._call(
-            node,
-            "replica_append",
-            self._timing.take_s if size_bytes <= _SMALL_BYTES else self._timing.long_take_s,
-            after=list(after),
-            commits=commits,
+        request = ReplicaAppend(
+            **self._identity.arguments(),
+            after=after,
+            commits=cast("list[CommitRecord]", commits),  # encoded once for all followers
             files=files,
             archived=archived,
             serial=await self._queue.serial(fresh=False),
             membership=membership,
             acknowledged=acknowledged,
         )
+        return await self._ask(
+            node, request, self._timing.take_s if size_bytes <= _SMALL_BYTES else self._timing.long_take_s
+        )
 
     async def _whole(self, request: SendSnapshot) -> list[Event]:
         taken = self._snapshot()
         told = min(request.acknowledged, taken.number)
         config = await asyncio.to_thread(_pack, taken.parts)
-        answer = await self._call(
-            request.node,
-            "replica_snapshot",
-            2 * self._timing.long_take_s,
-            position=list(taken.position),
+        asked = ReplicaSnapshot(
+            **self._identity.arguments(),
+            position=taken.position,
             config=config,
             steps=[encode_step(step) for step in taken.steps],
-            membership=request.membership.to_plain(),
+            membership=_record(request.membership),
             digest=taken.digest,
             acknowledged=self._log.state_at(told),
         )
-        self.positions[request.node] = _position(answer) or taken.position
+        answer = await self._ask(request.node, asked, 2 * self._timing.long_take_s)
+        self.positions[request.node] = answer.position or taken.position
         return [SnapshotTaken(request.node, taken.number, request.membership.version, told)]
 
     async def _compare_queue(self, request: SendQueue) -> list[Event]:
         node = request.node
-        answer = await self._call(node, "replica_queue_list", self._timing.long_take_s)
+        answer = await self._ask(node, ReplicaQueueList(**self._identity.arguments()), self._timing.long_take_s)
         self._read = ([], 0), {}, {}  # nobody may be sent an older file than he has
-        changed, archived = await self._queue.differences(answer["files"])
+        changed, archived = await self._queue.differences(answer.files)
         await self._queue.serial(fresh=True)
         after = self.positions[node]
         for begin in range(0, len(changed), _FILES_AT_ONCE):
@@ -259,7 +271,7 @@ class Sender:
 
     async def _refused(self, node: str, refusal: Refused) -> list[Event]:
         if refusal.reason == _GAP:
-            if (position := _position(refusal.answer)) is not None:
+            if (position := refusal.answer.position) is not None:
                 self.positions[node] = position
             return [Lost(node, str(refusal))]
         if refusal.reason == _DAMAGED:
@@ -268,24 +280,20 @@ class Sender:
         if refusal.reason != _EPOCH:
             return [failed]
         answer = refusal.answer
-        if "established" not in answer:
+        if not answer.established:
             answer = await self._ask_promise(node) or answer
-        promised, established = int(answer.get("promised") or 0), int(answer.get("established") or 0)
-        return [EpochSeen(node, promised, answer.get("holder"), established), failed]
+        return [EpochSeen(node, answer.promised, answer.holder, answer.established), failed]
 
-    async def _ask_promise(self, node: str) -> Answer | None:
-        arguments = {**self._identity.arguments(), "ask_only": True}
+    async def _ask_promise(self, node: str) -> CopyAnswer | None:
+        request = Promise(**self._identity.arguments(), ask_only=True)
         try:
-            answer = await self._nodes.call(node, "promise", deadline_s=self._timing.take_s, **arguments)
+            return await ask(self._nodes, node, request, deadline_s=self._timing.take_s)
         except GanetiError:
             return None
-        return answer if isinstance(answer, dict) else None
 
-    async def _call(self, node: str, call: str, deadline_s: float, **arguments: Any) -> Answer:
-        answer = await self._nodes.call(node, call, deadline_s=deadline_s, **self._identity.arguments(), **arguments)
-        if not isinstance(answer, dict) or "refused" not in answer:
-            raise GanetiError(f"The answer to {call} cannot be read")
-        if answer["refused"] is not None:
+    async def _ask(self, node: str, request: FromMaster[CopyAnswer], deadline_s: float) -> CopyAnswer:
+        answer = await ask(self._nodes, node, request, deadline_s=deadline_s)
+        if answer.refused is not None:
             raise Refused(answer)
         return answer
 
@@ -293,16 +301,8 @@ class Sender:
 _FILES_AT_ONCE = 256
 
 
-def _position(answer: Answer) -> Position | None:
-    match answer.get("position"):
-        case [int() as epoch, int() as serial] | (int() as epoch, int() as serial):
-            return epoch, serial
-    return None
-
-
-def _version(answer: Answer) -> Position | None:
-    known = answer.get("membership")
-    return None if known is None else Membership.from_plain(known).version
+def _record(membership: Membership) -> MembershipRecord:
+    return MembershipRecord(version=membership.version, members=list(membership.members))
 
 
 def _pack(parts: list[bytes]) -> str:

@@ -11,7 +11,7 @@ later epoch would have promised that to itself). Silence is no vote, and the nod
 from collections.abc import Mapping
 from enum import Enum
 
-from ganeti.master.mastership.messages import Answer
+from ganeti.model.node_calls.replica import CopyAnswer
 
 ANOTHER = "another node"
 """Named by one who has promised a later epoch to it does not know whom."""
@@ -23,7 +23,7 @@ class Verdict(Enum):
     OPEN = "no majority has answered"
 
 
-def vote_of(answer: Answer, voter: str, me: str, own_epoch: int, names: Mapping[str, str]) -> str | None:
+def vote_of(answer: CopyAnswer, voter: str, me: str, own_epoch: int, names: Mapping[str, str]) -> str | None:
     """Whom the candidate *voter* names. *me* is who asks (both UUIDs), *own_epoch* that of its configuration.
 
     *names* has the name of each node by its UUID.

@@ -6,14 +6,12 @@ from typing import Protocol
 
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.master.mastership.messages import (
-    Answer,
     Answered,
     AskBefore,
     AskPromise,
     Begin,
     Claim,
     Event,
-    Membership,
     MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
@@ -23,16 +21,17 @@ from ganeti.master.mastership.messages import (
     WriteMembers,
 )
 from ganeti.master.mastership.takeover import TakeOver
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
 
 
 class TakeOverWorld(Protocol):
     """What a take-over asks of the world."""
 
-    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
+    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> CopyAnswer:
         """Call ``promise`` of a node; raises `GanetiError` when it does not answer within a second or so."""
         ...
 
-    async def write_members(self, node: str, membership: Membership) -> None:
+    async def write_members(self, node: str, membership: KnownMembership) -> None:
         """Call ``replica_members`` of a node, in the epoch of *membership*; raises `GanetiError` if that fails."""
         ...
 
@@ -105,7 +104,7 @@ class _Conduct:
         except GanetiError as err:
             return Silent(node, err.message.rstrip("."))
 
-    async def _write(self, node: str, membership: Membership) -> Event:
+    async def _write(self, node: str, membership: KnownMembership) -> Event:
         try:
             await self._world.write_members(node, membership)
         except GanetiError as err:

@@ -3,47 +3,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
-from ganeti.base.errors import ParameterError
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
 
 Version = tuple[int, int]
 """(epoch, number) of a membership, or (epoch, serial) of a record."""
-
-
-class Membership(msgspec.Struct, frozen=True):
-    """The copies in sync, the master's among them, by the UUIDs of their nodes."""
-
-    version: Version
-    members: tuple[str, ...]
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node answers to the call ``promise``; *refused* is the reason for which its copy counts for nothing."""
-
-    refused: str | None = None
-    sentence: str = ""
-    granted: bool = False
-    promised: int = 0
-    """The highest epoch the node has promised itself to."""
-    holder: str | None = None
-    """The node it has promised that epoch to."""
-    established: int = 0
-    """The highest epoch of which it has a record."""
-    position: Version | None = None
-    membership: Membership | None = None
-    names: str = ""
-    """The master its ssconf names."""
-
-    @classmethod
-    def from_plain(cls, value: Any) -> "Answer":
-        """Raises `ParameterError` for what is no such answer; keys of later releases are passed over."""
-        try:
-            return msgspec.convert(value, cls)
-        except msgspec.ValidationError as err:
-            raise ParameterError(f"the answer to 'promise' cannot be read: {err}") from err
 
 
 @dataclass(frozen=True)
@@ -73,7 +37,7 @@ class Claim:
 @dataclass(frozen=True)
 class Answered:
     node: str
-    answer: Answer
+    answer: CopyAnswer
 
 
 @dataclass(frozen=True)
@@ -131,7 +95,7 @@ class WriteMembers:
     """Have the membership that the epoch begins with written down at these candidates, members or not."""
 
     nodes: tuple[str, ...]
-    membership: Membership
+    membership: KnownMembership
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from ganeti.master.mastership.messages import Answer, Claim, Membership, Refuse
+from ganeti.master.mastership.messages import Claim, Refuse
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
 
 COMMAND = "gnt-cluster master-failover"
 START = "daemon-util start-master"
@@ -38,7 +39,7 @@ def another_master(claim: Claim, master: str) -> Refuse:
     return Refuse(f"{name_of(claim, master)} is the master by now", "look with gnt-cluster getmaster")
 
 
-def overtaken(claim: Claim, answer: Answer) -> Refuse:
+def overtaken(claim: Claim, answer: CopyAnswer) -> Refuse:
     other = name_of(claim, answer.holder) if answer.holder else "another node"
     return Refuse(
         f"The take-over that {name_of(claim, claim.me)} began is over: epoch {answer.promised} is promised to {other}",
@@ -63,12 +64,12 @@ def own_daemon_silent(name: str, why: str) -> Refuse:
     )
 
 
-def own_copy_unfit(name: str, answer: Answer) -> Refuse:
+def own_copy_unfit(name: str, answer: CopyAnswer) -> Refuse:
     why = answer.sentence or answer.refused or "its copy cannot be used"
     return Refuse(f"This node, {name}, cannot take over: {why}", f"run {COMMAND} on another master candidate")
 
 
-def promised_away(claim: Claim, answer: Answer) -> Refuse:
+def promised_away(claim: Claim, answer: CopyAnswer) -> Refuse:
     other = name_of(claim, str(answer.holder))
     return Refuse(
         f"{other} is taking over at the same time: epoch {answer.promised} is promised to it",
@@ -87,7 +88,7 @@ def minority(claim: Claim, counted: int, needed: int, away: Mapping[str, str]) -
 
 
 def behind(
-    claim: Claim, newest: Membership | None, old_master: str, usable: Iterable[str], silent: Mapping[str, str]
+    claim: Claim, newest: KnownMembership | None, old_master: str, usable: Iterable[str], silent: Mapping[str, str]
 ) -> Refuse:
     """The claimant has not everything that was acknowledged; some other node has."""
     me = name_of(claim, claim.me)
@@ -108,7 +109,7 @@ def behind(
     )
 
 
-def forced_behind(claim: Claim, newest: Membership | None) -> str:
+def forced_behind(claim: Claim, newest: KnownMembership | None) -> str:
     epoch, serial = claim.position
     who = "No node says which copies are in sync" if newest is None else f"Only {_names(claim, newest.members)} had all"
     return f"{who}: what was changed after {epoch}.{serial} is lost if {name_of(claim, claim.me)} did not get it"

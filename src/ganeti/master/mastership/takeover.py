@@ -29,7 +29,6 @@ from enum import Enum
 
 from ganeti.master.mastership import refusals
 from ganeti.master.mastership.messages import (
-    Answer,
     Answered,
     AskBefore,
     AskPromise,
@@ -37,7 +36,6 @@ from ganeti.master.mastership.messages import (
     Claim,
     Effect,
     Event,
-    Membership,
     MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
@@ -47,6 +45,7 @@ from ganeti.master.mastership.messages import (
     WriteMembers,
 )
 from ganeti.master.replication.quorum import take_over_quorum
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
 
 FORCED_STEP = 1_000_000
 """Forced epochs lie above the next multiple of this."""
@@ -70,8 +69,8 @@ class TakeOver:
         self.phase = Phase.NEW
         self.epoch = 0
         """The epoch that is asked for, 0 before that."""
-        self.before: dict[str, Answer] = {}
-        self.promises: dict[str, Answer] = {}
+        self.before: dict[str, CopyAnswer] = {}
+        self.promises: dict[str, CopyAnswer] = {}
         self.silent: dict[str, str] = {}
         """Who did not answer, and why; in the phase that is on."""
         self.old_master = claim.old_master
@@ -205,7 +204,7 @@ class TakeOver:
             return self._begin()
         self.phase = Phase.WRITING
         self.silent = {}
-        return [WriteMembers(self._awaited, Membership((self.epoch, 1), self._members()))]
+        return [WriteMembers(self._awaited, KnownMembership((self.epoch, 1), self._members()))]
 
     def _written(self, event: MembersWritten | Silent) -> list[Effect]:
         if event.node not in self._awaited:
@@ -234,7 +233,7 @@ class TakeOver:
         newest = newest_membership(self.promises.values())
         return (self.claim.me,) if self.claim.forced or newest is None else newest.members
 
-    def _own_fault(self, answers: dict[str, Answer]) -> Refuse | None:
+    def _own_fault(self, answers: dict[str, CopyAnswer]) -> Refuse | None:
         """This node's own copy and promise are needed whatever the others say."""
         own = answers.get(self.claim.me)
         if own is None:
@@ -257,7 +256,7 @@ class TakeOver:
         highest = max(others, key=lambda answer: (answer.promised, str(answer.holder)))
         return refusals.promised_away(self.claim, highest)
 
-    def _not_enough(self, answers: dict[str, Answer]) -> Refuse | None:
+    def _not_enough(self, answers: dict[str, CopyAnswer]) -> Refuse | None:
         """Fewer candidates than needed answer with a sound copy, or promise."""
         counted = self.granted() if self.phase is Phase.PROMISING else self._sound(answers)
         if len(counted) >= (1 if self.claim.forced else self.quorum) and self.claim.me in counted:
@@ -265,7 +264,7 @@ class TakeOver:
         away = {node: self._why_not(node, answers) for node in self.claim.candidates if node not in counted}
         return refusals.minority(self.claim, len(counted), self.quorum, away)
 
-    def _behind(self, answers: dict[str, Answer]) -> Refuse | None:
+    def _behind(self, answers: dict[str, CopyAnswer]) -> Refuse | None:
         newest = newest_membership(answers.values())
         if newest is not None and self.claim.me in newest.members:
             return None
@@ -275,7 +274,7 @@ class TakeOver:
         usable = self._sound(answers)
         return refusals.behind(self.claim, newest, self.old_master, usable, self.silent)
 
-    def _sound(self, answers: dict[str, Answer]) -> tuple[str, ...]:
+    def _sound(self, answers: dict[str, CopyAnswer]) -> tuple[str, ...]:
         return tuple(node for node in self.claim.candidates if node in answers and not answers[node].refused)
 
     def granted(self) -> tuple[str, ...]:
@@ -288,7 +287,7 @@ class TakeOver:
             and answer.holder == self.claim.me
         )
 
-    def _why_not(self, node: str, answers: dict[str, Answer]) -> str:
+    def _why_not(self, node: str, answers: dict[str, CopyAnswer]) -> str:
         if node not in answers:
             return self.silent.get(node, "no answer")
         answer = answers[node]
@@ -325,13 +324,13 @@ class TakeOver:
             assert knowing >= take_over_quorum(len(claim.candidates)), "begun with members that too few know"
 
 
-def newest_membership(answers: Iterable[Answer]) -> Membership | None:
+def newest_membership(answers: Iterable[CopyAnswer]) -> KnownMembership | None:
     """The newest that sound copies report."""
     known = [answer.membership for answer in answers if answer.membership is not None and not answer.refused]
     return max(known, key=lambda membership: membership.version, default=None)
 
 
-def current_master(claim: Claim, answers: dict[str, Answer]) -> str:
+def current_master(claim: Claim, answers: dict[str, CopyAnswer]) -> str:
     """Who is master as the answers have it: who holds the newest epoch with a record, else whom most of them name."""
     sure = [
         (answer.established, answer.holder)

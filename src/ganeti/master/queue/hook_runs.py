@@ -7,8 +7,10 @@ from typing import Any
 from ganeti.base.errors import GanetiError, HooksAbort, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.hook_environment import config_update_environment, post_environment, pre_environment
 from ganeti.master.operation import Hooks, Operation
+from ganeti.model.node_calls.programs import HooksRunner, Phase
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import JobLogPort, OperationContext
+from ganeti.ports.nodes import ask_many
 
 _FAILED = 1
 
@@ -65,13 +67,13 @@ class HookRunner:
     def _view(self) -> ConfigView:
         return self._context.config.view()
 
-    async def _run(self, path: str, phase: str, env: dict[str, str], nodes: Sequence[str]) -> list[list[str]]:
+    async def _run(self, path: str, phase: Phase, env: dict[str, str], nodes: Sequence[str]) -> list[list[str]]:
         """Give [node name, script, output] of what failed."""
         view = self._view()
         names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in nodes}
         online = [uuid for uuid in dict.fromkeys(nodes) if not getattr(view.get("nodes", uuid), "offline", False)]
         failed: list[list[str]] = []
-        for answer in await self._context.nodes.call_many(online, "hooks_runner", path=path, phase=phase, env=env):
+        for answer in await ask_many(self._context.nodes, online, HooksRunner(path=path, phase=phase, env=env)):
             name = names[answer.node_uuid]
             if isinstance(answer.error, NodeUnreachableError | NodeTimeoutError):
                 self._log.warning(f"{phase} hooks of {path} could not be run on node {name}: {answer.error}")

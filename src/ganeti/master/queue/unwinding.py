@@ -87,12 +87,12 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
         if record.rest is None:
             return False
         try:
-            await context.nodes.call(record.rest.node_uuid, record.rest.call, **record.rest.arguments)
+            await record.rest.carry_out(context.nodes)
         except GanetiError as err:
             raise NotCompleted(str(err)) from err
         return True
     try:
-        answer = await context.nodes.call(record.node_uuid, record.call, **record.arguments)
+        answer = await record.carry_out(context.nodes)
     except GanetiError as err:
         if REFUSED_AT_THE_DOOR in err.args[1:]:
             raise NeverDone(str(err)) from err
@@ -109,7 +109,7 @@ async def _settle(record: UndoNodeCall, answer: Any, context: OperationContext) 
             await context.config.commit(record.settled_change)
         if record.settled_call is not None:
             rest = record.settled_call
-            await _settle(rest, await context.nodes.call(rest.node_uuid, rest.call, **rest.arguments), context)
+            await _settle(rest, await rest.carry_out(context.nodes), context)
     except GanetiError as err:
         raise NotCompleted(str(err)) from err
     return True

@@ -13,6 +13,7 @@ from ganeti.base.natural import natural_key
 from ganeti.master.query.queue_words import listed, span
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.model.copies import AWAY, BEHIND, CATCHING_UP, Copies, Copy, position_text
+from ganeti.model.node_calls.replica import CopyAnswer
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodeAnswer
@@ -51,9 +52,9 @@ def behind(copies: Copies) -> list[str]:
 def refused_words(answers: Iterable[NodeAnswer]) -> dict[str, str]:
     """The words of refusal by uuid, from answers to `replica_state`; none for a node that would take records now."""
     return {
-        answer.node_uuid: str(answer.value["refused"])
+        answer.node_uuid: answer.value.refused
         for answer in answers
-        if isinstance(answer.value, Mapping) and answer.value.get("refused")
+        if isinstance(answer.value, CopyAnswer) and answer.value.refused is not None
     }
 
 

@@ -9,12 +9,20 @@ struct says; who answers writes ``@answers(StorageList)`` (`ganeti.node.actions.
 """
 
 import re
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 
 Answer = TypeVar("Answer")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@cache
+def _usual(kind: type["NodeRequest[Any]"]) -> dict[str, Any]:
+    """The arguments that may be left out, each with its default."""
+    defaults = kind.__struct_defaults__
+    return dict(zip(kind.__struct_fields__[-len(defaults) :], defaults, strict=True)) if defaults else {}
 
 
 class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,8 +37,11 @@ class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, fo
         cls.answer = get_args(cls.__orig_bases__[0])[0]  # type: ignore[attr-defined]
 
     def arguments(self) -> dict[str, Any]:
-        """As they travel."""
-        return msgspec.structs.asdict(self)
+        """As they travel: what is left as it is by default is left out."""
+        usual = _usual(type(self))
+        return {
+            name: value for name, value in msgspec.structs.asdict(self).items() if value is not usual.get(name, self)
+        }
 
     @classmethod
     def read(cls, value: Any) -> Answer:

@@ -7,7 +7,7 @@
 import msgspec
 
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_requests import DiskSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +55,15 @@ class BlockdevCopyEnd(NodeRequest[None], frozen=True, kw_only=True):
 
     disk: DiskSpec
     boot: str
+
+
+class Arrived(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether all disks of an instance are here: a successor of a dead job then completes the move."""
+
+    settled: bool
+
+
+class InstanceDisksArrived(NodeRequest[Arrived], frozen=True, kw_only=True):
+    """Whether all disks of *instance* are here."""
+
+    instance: InstanceSpec

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about single disks."""
 
+from typing import Any
+
 import msgspec
 
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 
 GOOD, SYNCING, UNCERTAIN, FAULTY = 1, 2, 3, 4
 """`DiskStatus.ldisk_status` of this node's data (opcodes, "BlockDevStatus")."""
@@ -93,3 +95,99 @@ class BlockdevGetdimensions(NodeRequest[list[tuple[int, int | None] | None]], fr
     """Size in MiB and spindles of each disk; null for one that is not there."""
 
     disks: list[DiskSpec]
+
+
+class BlockdevCreate(NodeRequest[None], frozen=True, kw_only=True):
+    """Make a disk, whole or not at all."""
+
+    disk: DiskSpec
+
+
+class BlockdevWipe(NodeRequest[None], frozen=True, kw_only=True):
+    """Write zeros over a part of a disk that nobody uses."""
+
+    disk: DiskSpec
+    offset_mib: int
+    size_mib: int
+
+
+class BlockdevConvert(NodeRequest[None], frozen=True, kw_only=True):
+    """Copy a disk of *owner*, which does not run, to a new one of the same size, and compare them; both are open."""
+
+    source: DiskSpec
+    target: DiskSpec
+    owner: str
+
+
+class BlockdevRemove(NodeRequest[None], frozen=True, kw_only=True):
+    """Remove a disk; one that is gone is no error."""
+
+    disk: DiskSpec
+
+
+class BlockdevRenew(NodeRequest[None], frozen=True, kw_only=True):
+    """Make this node's copy anew, empty; another node gives it the content when both are open."""
+
+    disk: DiskSpec
+
+
+class BlockdevRename(NodeRequest[None], frozen=True, kw_only=True):
+    """Give a closed disk another logical id; where that names it already, nothing is done."""
+
+    disk: DiskSpec
+    logical_id: list[Any]
+
+
+class BlockdevAdopt(NodeRequest[None], frozen=True, kw_only=True):
+    """Let a volume that nobody uses become a disk."""
+
+    disk: DiskSpec
+    source: list[Any]
+
+
+class BlockdevAssemble(NodeRequest[AttachedDisk], frozen=True, kw_only=True):
+    """Make a disk usable here by the instance *owner*."""
+
+    disk: DiskSpec
+    owner: str
+    for_migration: bool = False
+
+
+class BlockdevShutdown(NodeRequest[None], frozen=True, kw_only=True):
+    """Close a disk."""
+
+    disk: DiskSpec
+
+
+class BlockdevGrow(NodeRequest[None], frozen=True, kw_only=True):
+    """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
+
+    disk: DiskSpec
+    amount_mib: int
+    in_use: bool = False
+
+
+class BlockdevUngrow(NodeRequest[None], frozen=True, kw_only=True):
+    """Cut a secondary's copy to the size in *disk*: the primary's has not grown, so nothing is behind that."""
+
+    disk: DiskSpec
+
+
+class BlockdevSteal(NodeRequest[None], frozen=True, kw_only=True):
+    """Take a disk from a dead node; the caller answers for nothing writing there any more."""
+
+    disk: DiskSpec
+    owner: str
+    reason: str
+
+
+class FileStorageDirCreate(NodeRequest[None], frozen=True, kw_only=True):
+    """Make a directory of disks below an allowed one."""
+
+    file_storage_dir: str
+
+
+class FileStorageDirRemove(NodeRequest[None], frozen=True, kw_only=True):
+    """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
+
+    file_storage_dir: str

@@ -29,3 +29,37 @@ class AdoptClusterName(NodeRequest[None], frozen=True, kw_only=True):
 
     old: str
     new: str
+
+
+class UploadFile(NodeRequest[None], frozen=True, kw_only=True):
+    """Replace one of the known files in one step; raises `ParameterError` for any other path or a wider mode."""
+
+    path: str
+    content: str
+    mode: int
+
+
+class EtcHostsModify(NodeRequest[None], frozen=True, kw_only=True):
+    """Enter names at their addresses into `/etc/hosts`; null takes a name out.
+
+    Raises `ParameterError`, and `ExecutionError` where the file cannot be replaced.
+    """
+
+    entries: dict[str, str | None]
+
+
+class WriteSsconfFiles(NodeRequest[None], frozen=True, kw_only=True):
+    """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused.
+
+    *position* is that of the configuration they are of. A call that was long on its way, and given up by who sent it,
+    must not bring back what a newer one has replaced.
+    """
+
+    values: dict[str, str]
+    position: tuple[int, int] | None = None
+
+
+class DifferingSsconf(NodeRequest[list[str]], frozen=True, kw_only=True):
+    """Which of these ssconf values are missing here, or have another SHA-256 than is given."""
+
+    digests: dict[str, str]

@@ -58,3 +58,35 @@ class WatcherRun(NodeRequest[None], frozen=True, kw_only=True):
 
     group: str
     """UUID."""
+
+
+class Version(NodeRequest[int], frozen=True, kw_only=True):
+    """The version of the protocol, which is that of the configuration."""
+
+
+class NodeHasIpAddress(NodeRequest[bool], frozen=True, kw_only=True):
+    """Whether an address is one of this node."""
+
+    address: str
+
+
+class BridgesExist(NodeRequest[list[str]], frozen=True, kw_only=True):
+    """The names among *bridges* that are no bridges of this node: empty when all is well."""
+
+    bridges: list[str]
+
+
+class TestDelay(NodeRequest[None], frozen=True, kw_only=True):
+    """Do nothing for *duration* seconds."""
+
+    duration: float
+
+
+class AbortAttempt(NodeRequest[int], frozen=True, kw_only=True):
+    """End everything that attempts up to *attempt* of *job* do here, and refuse what they may still ask.
+
+    Answers when it has ended, with the number of calls that were. Its caller is the successor, which undoes.
+    """
+
+    job: int
+    attempt: int

@@ -34,6 +34,8 @@ class TransferState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransferKeyMake(NodeRequest[TransferKey], frozen=True, kw_only=True):
+    """Make a key for one instance on its way."""
+
     name: str
     """Begins with ``x509-``."""
     owner: str
@@ -42,6 +44,8 @@ class TransferKeyMake(NodeRequest[TransferKey], frozen=True, kw_only=True):
 
 
 class TransferKeyRemove(NodeRequest[None], frozen=True, kw_only=True):
+    """Forget a key; one that is gone is no error."""
+
     name: str
 
 
@@ -83,6 +87,8 @@ class TransferSend(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class TransferStates(NodeRequest[list[TransferState]], frozen=True, kw_only=True):
+    """How far these transfers are, in the order asked."""
+
     names: list[str]
 
 

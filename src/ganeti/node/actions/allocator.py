@@ -9,34 +9,23 @@ import msgspec
 
 from ganeti.base.errors import CommandError, ExecutionError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
-from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.model.node_calls.programs import IallocatorRunner
+from ganeti.node.actions.registry import NORMAL_S, answers
 from ganeti.node.state import NodeState
 
-LIMIT_S = 300.0
-"""How long an allocator may think; Debian's hail takes three seconds for 500 nodes."""
 
-
-@node_call(timeout_s=NORMAL_S, changes=False)
-async def iallocator_runner(
-    node: NodeState,
-    *,
-    name: str,
-    idata: dict[str, Any] | str,
-    default_iallocator_params: dict[str, Any] | None = None,
-    limit_s: float = LIMIT_S,
-) -> str:
-    """Give what the allocator prints. Raises `ExecutionError` when it is not there, or fails, with all it said (S5.6).
-
-    One that has not ended after *limit_s* seconds is stopped, with everything it started.
-    """
+@answers(IallocatorRunner, timeout_s=NORMAL_S, changes=False)
+async def iallocator_runner(node: NodeState, asked: IallocatorRunner) -> str:
+    name = asked.name
+    idata = asked.idata
     program = _find(node, name)
     text = idata if isinstance(idata, str) else msgspec.json.encode(idata).decode()
-    options = [_option(key, value) for key, value in (default_iallocator_params or {}).items()]
+    options = [_option(key, value) for key, value in (asked.default_iallocator_params or {}).items()]
     with tempfile.NamedTemporaryFile("w", prefix="ganeti-iallocator-", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         try:
-            done = await node.world.run([program, file.name, *options], timeout_s=limit_s, check=False)
+            done = await node.world.run([program, file.name, *options], timeout_s=asked.limit_s, check=False)
         except CommandError as err:
             raise ExecutionError(f"iallocator '{name}' failed: {err}") from err
     if done.status != 0:

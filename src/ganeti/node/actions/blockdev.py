@@ -4,19 +4,32 @@
 import asyncio
 import errno
 import os
-from typing import Any
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.disks import (
+    BlockdevAdopt,
+    BlockdevAssemble,
     BlockdevCheckNew,
+    BlockdevConvert,
+    BlockdevCreate,
     BlockdevFind,
     BlockdevFindEach,
     BlockdevGetdimensions,
+    BlockdevGrow,
+    BlockdevRemove,
+    BlockdevRename,
+    BlockdevRenew,
+    BlockdevShutdown,
+    BlockdevSteal,
+    BlockdevUngrow,
+    BlockdevWipe,
     DiskStatus,
+    FileStorageDirCreate,
+    FileStorageDirRemove,
     FoundDisk,
 )
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
-from ganeti.node.actions.registry import FAST_S, SLOW_S, answers, node_call
+from ganeti.node.actions.registry import FAST_S, SLOW_S, answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.copying import copy_disk
@@ -33,68 +46,64 @@ async def blockdev_check_new(node: NodeState, asked: BlockdevCheckNew) -> None:
         await node.template_of(disk).check_new(disk)
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_create(node: NodeState, *, disk: DiskSpec) -> None:
-    """Make a disk, whole or not at all."""
+@answers(BlockdevCreate, timeout_s=SLOW_S)
+async def blockdev_create(node: NodeState, asked: BlockdevCreate) -> None:
+    disk = asked.disk
     await node.template_of(disk).create(disk)
     node.world.log(f"disk {disk.label} of {disk.size_mib} MiB made")
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_wipe(node: NodeState, *, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
-    """Write zeros over a part of a disk that nobody uses."""
-    await node.template_of(disk).wipe(disk, offset_mib, size_mib)
+@answers(BlockdevWipe, timeout_s=SLOW_S)
+async def blockdev_wipe(node: NodeState, asked: BlockdevWipe) -> None:
+    await node.template_of(asked.disk).wipe(asked.disk, asked.offset_mib, asked.size_mib)
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_convert(node: NodeState, *, source: DiskSpec, target: DiskSpec, owner: str) -> None:
-    """Copy a disk of *owner*, which does not run, to a new one of the same size, and compare them; both are open."""
+@answers(BlockdevConvert, timeout_s=SLOW_S)
+async def blockdev_convert(node: NodeState, asked: BlockdevConvert) -> None:
     disks = [
-        await node.template_of(disk).as_file(await node.template_of(disk).activate(disk, owner))
-        for disk in (source, target)
+        await node.template_of(disk).as_file(await node.template_of(disk).activate(disk, asked.owner))
+        for disk in (asked.source, asked.target)
     ]
     await copy_disk(node.world, *disks)
-    node.world.log(f"disk {source.label} of instance {owner} copied to {target.label}")
+    node.world.log(f"disk {asked.source.label} of instance {asked.owner} copied to {asked.target.label}")
 
 
-@node_call()
-async def blockdev_remove(node: NodeState, *, disk: DiskSpec) -> None:
+@answers(BlockdevRemove)
+async def blockdev_remove(node: NodeState, asked: BlockdevRemove) -> None:
+    disk = asked.disk
     await node.template_of(disk).remove(disk)
     node.world.log(f"disk {disk.label} removed")
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_renew(node: NodeState, *, disk: DiskSpec) -> None:
-    """Make this node's copy anew, empty; another node gives it the content when both are open."""
+@answers(BlockdevRenew, timeout_s=SLOW_S)
+async def blockdev_renew(node: NodeState, asked: BlockdevRenew) -> None:
+    disk = asked.disk
     await node.template_of(disk).renew(disk)
     node.world.log(f"copy of disk {disk.label} made anew")
 
 
-@node_call()
-async def blockdev_rename(node: NodeState, *, disk: DiskSpec, logical_id: list[Any]) -> None:
-    """Give a closed disk another logical id; where that names it already, nothing is done."""
-    await node.template_of(disk).rename(disk, logical_id)
-    node.world.log(f"disk {disk.label} renamed to {logical_id[-1]}")
+@answers(BlockdevRename)
+async def blockdev_rename(node: NodeState, asked: BlockdevRename) -> None:
+    disk = asked.disk
+    await node.template_of(disk).rename(disk, asked.logical_id)
+    node.world.log(f"disk {disk.label} renamed to {asked.logical_id[-1]}")
 
 
-@node_call()
-async def blockdev_adopt(node: NodeState, *, disk: DiskSpec, source: list[Any]) -> None:
-    """Let a volume that nobody uses become a disk."""
-    await node.template_of(disk).adopt(disk, source)
-    node.world.log(f"volume {source[-1]} is disk {disk.label} now")
+@answers(BlockdevAdopt)
+async def blockdev_adopt(node: NodeState, asked: BlockdevAdopt) -> None:
+    disk = asked.disk
+    await node.template_of(disk).adopt(disk, asked.source)
+    node.world.log(f"volume {asked.source[-1]} is disk {disk.label} now")
 
 
-@node_call()
-async def blockdev_assemble(
-    node: NodeState, *, disk: DiskSpec, owner: str, for_migration: bool = False
-) -> AttachedDisk:
-    """Make a disk usable here by the instance *owner*."""
-    return await node.template_of(disk).activate(disk, owner, for_migration=for_migration)
+@answers(BlockdevAssemble)
+async def blockdev_assemble(node: NodeState, asked: BlockdevAssemble) -> AttachedDisk:
+    return await node.template_of(asked.disk).activate(asked.disk, asked.owner, for_migration=asked.for_migration)
 
 
-@node_call()
-async def blockdev_shutdown(node: NodeState, *, disk: DiskSpec) -> None:
-    await node.template_of(disk).deactivate(disk)
+@answers(BlockdevShutdown)
+async def blockdev_shutdown(node: NodeState, asked: BlockdevShutdown) -> None:
+    await node.template_of(asked.disk).deactivate(asked.disk)
 
 
 @answers(BlockdevFind, changes=False)
@@ -116,16 +125,17 @@ async def blockdev_find_each(node: NodeState, asked: BlockdevFindEach) -> list[F
     return await asyncio.gather(*map(look, asked.disks))
 
 
-@node_call(timeout_s=SLOW_S)
-async def blockdev_grow(node: NodeState, *, disk: DiskSpec, amount_mib: int, in_use: bool = False) -> None:
-    """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
-    await node.template_of(disk).grow(disk, amount_mib, in_use=in_use)
+@answers(BlockdevGrow, timeout_s=SLOW_S)
+async def blockdev_grow(node: NodeState, asked: BlockdevGrow) -> None:
+    disk = asked.disk
+    amount_mib = asked.amount_mib
+    await node.template_of(disk).grow(disk, amount_mib, in_use=asked.in_use)
     node.world.log(f"disk {disk.label} grown by {amount_mib} MiB to {disk.size_mib + amount_mib} MiB")
 
 
-@node_call()
-async def blockdev_ungrow(node: NodeState, *, disk: DiskSpec) -> None:
-    """Cut a secondary's copy to the size in *disk*: the primary's has not grown, so nothing is behind that."""
+@answers(BlockdevUngrow)
+async def blockdev_ungrow(node: NodeState, asked: BlockdevUngrow) -> None:
+    disk = asked.disk
     template = node.template_of(disk)
     if isinstance(template, GivesBack):
         await template.ungrow(disk)
@@ -140,22 +150,19 @@ async def blockdev_getdimensions(node: NodeState, asked: BlockdevGetdimensions) 
     ]
 
 
-@node_call()
-async def blockdev_steal(node: NodeState, *, disk: DiskSpec, owner: str, reason: str) -> None:
-    """Take a disk from a dead node; the caller answers for nothing writing there any more."""
-    await node.template_of(disk).steal(disk, owner, reason)
+@answers(BlockdevSteal)
+async def blockdev_steal(node: NodeState, asked: BlockdevSteal) -> None:
+    await node.template_of(asked.disk).steal(asked.disk, asked.owner, asked.reason)
 
 
-@node_call(timeout_s=FAST_S)
-async def file_storage_dir_create(node: NodeState, *, file_storage_dir: str) -> None:
-    """Make a directory of disks below an allowed one."""
-    await in_thread(_make_directory, AllowedPaths(node.paths), file_storage_dir)
+@answers(FileStorageDirCreate, timeout_s=FAST_S)
+async def file_storage_dir_create(node: NodeState, asked: FileStorageDirCreate) -> None:
+    await in_thread(_make_directory, AllowedPaths(node.paths), asked.file_storage_dir)
 
 
-@node_call(timeout_s=FAST_S)
-async def file_storage_dir_remove(node: NodeState, *, file_storage_dir: str) -> None:
-    """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
-    await in_thread(_remove_directory, AllowedPaths(node.paths), file_storage_dir)
+@answers(FileStorageDirRemove, timeout_s=FAST_S)
+async def file_storage_dir_remove(node: NodeState, asked: FileStorageDirRemove) -> None:
+    await in_thread(_remove_directory, AllowedPaths(node.paths), asked.file_storage_dir)
 
 
 def _make_directory(allowed: AllowedPaths, file_storage_dir: str) -> None:

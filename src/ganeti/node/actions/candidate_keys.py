@@ -7,13 +7,20 @@ of changing ones are kept on disk. Who may make calls is a candidate, and has th
 
 import contextlib
 import os
-from typing import Any
 
 from ganeti.base.errors import NodeCallError, ParameterError
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.candidate_keys import (
+    CandidateKeys,
+    KeysOfCandidate,
+    NodeDemoteFromMc,
+    NodeSshKeyAdd,
+    NodeSshKeyRemove,
+    RootPublicKey,
+)
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, node_call
+from ganeti.node.actions.registry import FAST_S, answers
 from ganeti.node.state import NodeState
 from ganeti.system.files import write_atomically
 
@@ -29,63 +36,53 @@ def authorized_keys_path(paths: Paths) -> str:
     return paths.under("/root/.ssh/authorized_keys")
 
 
-@node_call(timeout_s=FAST_S, changes=False)
-async def candidate_keys(node: NodeState) -> dict[str, Any]:
-    """Give ``{"authority_key": text or null, "public_keys": {node uuid: keys}}`` for a new candidate."""
-    return {
-        "authority_key": read_text(node.paths.authority_key),
-        "public_keys": ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or ""),
-    }
+@answers(CandidateKeys, timeout_s=FAST_S, changes=False)
+async def candidate_keys(node: NodeState, asked: CandidateKeys) -> KeysOfCandidate:
+    return KeysOfCandidate(
+        authority_key=read_text(node.paths.authority_key),
+        public_keys=ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or ""),
+    )
 
 
-@node_call(timeout_s=FAST_S, changes=False)
-async def root_public_key(node: NodeState, *, kind: str) -> str | None:
-    """Give the public part of root's own ssh key; null where there is none."""
+@answers(RootPublicKey, timeout_s=FAST_S, changes=False)
+async def root_public_key(node: NodeState, asked: RootPublicKey) -> str | None:
+    kind = asked.kind
     if kind not in KEY_KINDS:
         raise ParameterError(f"'{kind}' is not a type of ssh key: it is one of {', '.join(KEY_KINDS)}")
     text = (read_text(node.paths.under(f"/root/.ssh/id_{kind}.pub")) or "").strip()
     return text if ssh_key_lines.is_public_key(text) else None
 
 
-@node_call(timeout_s=FAST_S)
-async def node_demote_from_mc(node: NodeState, *, master: str) -> None:
-    """Remove what a node that is no master candidate must not have; what it does not have is no error.
-
-    *master* is the name of the master as the caller knows it: a former one that has just come back may not know yet.
-    """
-    if master == node.world.node_name:
-        raise NodeCallError(f"{master} is the master: it stays a candidate")
+@answers(NodeDemoteFromMc, timeout_s=FAST_S)
+async def node_demote_from_mc(node: NodeState, asked: NodeDemoteFromMc) -> None:
+    if asked.master == node.world.node_name:
+        raise NodeCallError(f"{asked.master} is the master: it stays a candidate")
     removed = [path for path in (node.paths.authority_key, public_keys_path(node.paths)) if _remove(path)]
     if removed:
         node.world.log(f"no master candidate any more: {', '.join(map(os.path.basename, removed))} removed")
 
 
-@node_call(timeout_s=FAST_S)
-async def node_ssh_key_add(
-    node: NodeState, *, keys: dict[str, list[str]], remember: bool = False, only: bool = False
-) -> None:
-    """Let the nodes in *keys* (by uuid) in as root; with *only* no other nodes. Lines that are not ours stay.
-
-    `ganeti_pub_keys` is kept along where it is, and made with *remember*.
-    """
+@answers(NodeSshKeyAdd, timeout_s=FAST_S)
+async def node_ssh_key_add(node: NodeState, asked: NodeSshKeyAdd) -> None:
+    keys = asked.keys
     for uuid, texts in keys.items():
         _check_uuid(uuid)
         for text in texts:
             if not ssh_key_lines.is_public_key(text):
                 raise ParameterError(f"'{text[:40]}', given for node {uuid}, is not a public key")
     path = authorized_keys_path(node.paths)
-    changed = _replace(path, ssh_key_lines.enter(read_text(path) or "", keys, only=only))
+    changed = _replace(path, ssh_key_lines.enter(read_text(path) or "", keys, only=asked.only))
     known = read_text(public_keys_path(node.paths))
-    if known is not None or remember:
-        merged = ({} if only else ssh_key_lines.read_public_keys(known or "")) | keys
+    if known is not None or asked.remember:
+        merged = ({} if asked.only else ssh_key_lines.read_public_keys(known or "")) | keys
         changed |= _replace(public_keys_path(node.paths), ssh_key_lines.public_keys_text(merged))
     if changed:
         node.world.log(f"ssh keys of {len(keys)} nodes entered")
 
 
-@node_call(timeout_s=FAST_S)
-async def node_ssh_key_remove(node: NodeState, *, nodes: list[str]) -> None:
-    """Let these nodes (uuids) in no more; unknown ones are no error."""
+@answers(NodeSshKeyRemove, timeout_s=FAST_S)
+async def node_ssh_key_remove(node: NodeState, asked: NodeSshKeyRemove) -> None:
+    nodes = asked.nodes
     for uuid in nodes:
         _check_uuid(uuid)
     changed = forget_ssh_keys(node.paths, nodes)

@@ -6,14 +6,15 @@ import os
 import re
 import shutil
 import sys
-from typing import Any
 
 from ganeti.base.errors import GanetiError, ParameterError
 from ganeti.base.names import shown
+from ganeti.model.node_calls.daemons import GetWatcherPause, NodeEnsureDaemon, NodeLeaveCluster, SetWatcherPause
+from ganeti.model.node_calls.mastership import MasterEnded, NodeStopMaster
 from ganeti.model.node_calls.node import WatcherRun
 from ganeti.node.actions.candidate_keys import forget_ssh_keys
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, URGENT_S, answers, node_call
+from ganeti.node.actions.registry import FAST_S, URGENT_S, answers
 from ganeti.node.state import NodeState
 from ganeti.system.files import write_atomically
 
@@ -42,18 +43,17 @@ async def watcher_run(node: NodeState, asked: WatcherRun) -> None:
     await node.world.run(words, timeout_s=FAST_S)
 
 
-@node_call(timeout_s=URGENT_S)
-async def node_ensure_daemon(node: NodeState, *, daemon: str, run: bool) -> None:
-    """Start a daemon of this node that is not running, or stop one."""
+@answers(NodeEnsureDaemon, timeout_s=URGENT_S)
+async def node_ensure_daemon(node: NodeState, asked: NodeEnsureDaemon) -> None:
+    daemon = asked.daemon
     if daemon not in STARTABLE:
         raise ParameterError(f"Daemon '{daemon}' cannot be started by a call: these can: {', '.join(STARTABLE)}")
-    await node.world.run([daemon_util(), "start" if run else "stop", daemon], timeout_s=URGENT_S)
-    node.world.log(f"{daemon} {'started' if run else 'stopped'}")
+    await node.world.run([daemon_util(), "start" if asked.run else "stop", daemon], timeout_s=URGENT_S)
+    node.world.log(f"{daemon} {'started' if asked.run else 'stopped'}")
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def get_watcher_pause(node: NodeState) -> float | None:
-    """Until when (seconds since the epoch) the watcher pauses; null when it does not."""
+@answers(GetWatcherPause, timeout_s=URGENT_S, changes=False)
+async def get_watcher_pause(node: NodeState, asked: GetWatcherPause) -> float | None:
     text = read_text(node.paths.watcher_pause_file)
     try:
         until = float(text) if text else None
@@ -62,9 +62,9 @@ async def get_watcher_pause(node: NodeState) -> float | None:
     return until if until is not None and until > node.world.now_s() else None
 
 
-@node_call(timeout_s=URGENT_S)
-async def set_watcher_pause(node: NodeState, *, until: float | None) -> None:
-    """Pause the watcher until a time, or with null let it go on."""
+@answers(SetWatcherPause, timeout_s=URGENT_S)
+async def set_watcher_pause(node: NodeState, asked: SetWatcherPause) -> None:
+    until = asked.until
     if until is None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(node.paths.watcher_pause_file)
@@ -74,27 +74,19 @@ async def set_watcher_pause(node: NodeState, *, until: float | None) -> None:
     node.world.log(f"watcher pauses until {int(until)}")
 
 
-@node_call(timeout_s=URGENT_S, changes=False, takes_slot=False)
-async def node_stop_master(node: NodeState) -> dict[str, Any]:
-    """End the daemons of a master and its jobs here, and give the cluster's address up, for another node to take over.
-
-    Harmless where none runs. Gives ``{"daemons": names, "jobs": how many were running}``.
-    """
+@answers(NodeStopMaster, timeout_s=URGENT_S, changes=False, takes_slot=False)
+async def node_stop_master(node: NodeState, asked: NodeStopMaster) -> MasterEnded:
     ended = await node.replica.stop_master()
-    if ended["daemons"]:
-        node.world.log(f"{', '.join(ended['daemons'])} ended for another node to be the master")
+    if ended.daemons:
+        node.world.log(f"{', '.join(ended.daemons)} ended for another node to be the master")
     return ended
 
 
-@node_call(timeout_s=URGENT_S)
-async def node_leave_cluster(node: NodeState, *, modify_ssh_setup: bool = False) -> None:
-    """Forget the cluster: its configuration, queue, keys and certificates go, then the daemons end.
-
-    With *modify_ssh_setup*, root of the cluster's nodes may not log in here any more.
-    """
+@answers(NodeLeaveCluster, timeout_s=URGENT_S)
+async def node_leave_cluster(node: NodeState, asked: NodeLeaveCluster) -> None:
     await node.forget_copy()
     await _stop_others(node)
-    if modify_ssh_setup:
+    if asked.modify_ssh_setup:
         forget_ssh_keys(node.paths)
     data_dir = node.paths.data_dir
     for name in _names(data_dir):

@@ -7,30 +7,25 @@ the beginning refuses to go on, because pieces that were written before may be g
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.disk_copy import (
+    Arrived,
     BlockdevCopyBegin,
     BlockdevCopyEnd,
     BlockdevCopyWrite,
     BlockdevRead,
     CompressionFault,
+    InstanceDisksArrived,
     Piece,
 )
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.node.actions.registry import FAST_S, NORMAL_S, SLOW_S, answers, node_call
+from ganeti.model.node_requests import DiskSpec
+from ganeti.node.actions.registry import FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage import compression, pieces
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
-
-
-class Arrived(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether all disks of an instance are here: a successor of a dead job then completes the move."""
-
-    settled: bool
 
 
 @answers(CompressionFault, timeout_s=FAST_S, changes=False)
@@ -70,10 +65,9 @@ async def blockdev_copy_end(node: NodeState, asked: BlockdevCopyEnd) -> None:
     node.world.log(f"disk {asked.disk.logical_id[-1]} of {asked.disk.size_mib} MiB copied from another node")
 
 
-@node_call(changes=False)
-async def instance_disks_arrived(node: NodeState, *, instance: InstanceSpec) -> Arrived:
-    """Whether all disks of *instance* are here."""
-    found: list[Any] = [await node.template_of(disk).find(disk) for disk in instance.disks]
+@answers(InstanceDisksArrived, changes=False)
+async def instance_disks_arrived(node: NodeState, asked: InstanceDisksArrived) -> Arrived:
+    found: list[Any] = [await node.template_of(disk).find(disk) for disk in asked.instance.disks]
     return Arrived(settled=all(status is not None for status in found))
 
 

@@ -9,8 +9,16 @@ import re
 
 from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import Paths
-from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFiles
-from ganeti.node.actions.registry import NORMAL_S, answers, node_call
+from ganeti.model.node_calls.files import (
+    AdoptClusterName,
+    DifferingSsconf,
+    EtcHostsModify,
+    SharedFile,
+    SharedFiles,
+    UploadFile,
+    WriteSsconfFiles,
+)
+from ganeti.node.actions.registry import NORMAL_S, answers
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
@@ -42,9 +50,10 @@ def uploadable(paths: Paths) -> dict[str, int]:
     }
 
 
-@node_call(timeout_s=NORMAL_S)
-async def upload_file(node: NodeState, *, path: str, content: str, mode: int) -> None:
-    """Replace one of the known files in one step; raises `ParameterError` for any other path or a wider mode."""
+@answers(UploadFile, timeout_s=NORMAL_S)
+async def upload_file(node: NodeState, asked: UploadFile) -> None:
+    path = asked.path
+    mode = asked.mode
     place = node.paths.under(path)
     widest = uploadable(node.paths).get(place)
     if widest is None:
@@ -52,8 +61,8 @@ async def upload_file(node: NodeState, *, path: str, content: str, mode: int) ->
     if mode & ~widest:
         raise ParameterError(f"File {path} cannot get mode {mode:04o}: the widest is {widest:04o}")
     os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
-    write_atomically(place, content.encode(), mode=mode, owner=owner_for(place, node.paths))
-    node.world.log(f"file {path} replaced ({len(content)} characters)")
+    write_atomically(place, asked.content.encode(), mode=mode, owner=owner_for(place, node.paths))
+    node.world.log(f"file {path} replaced ({len(asked.content)} characters)")
 
 
 @answers(SharedFiles, timeout_s=NORMAL_S, changes=False)
@@ -72,12 +81,9 @@ async def shared_files(node: NodeState, asked: SharedFiles) -> list[SharedFile]:
     return found
 
 
-@node_call(timeout_s=NORMAL_S)
-async def etc_hosts_modify(node: NodeState, *, entries: dict[str, str | None]) -> None:
-    """Enter names at their addresses into `/etc/hosts`; null takes a name out.
-
-    Raises `ParameterError`, and `ExecutionError` where the file cannot be replaced.
-    """
+@answers(EtcHostsModify, timeout_s=NORMAL_S)
+async def etc_hosts_modify(node: NodeState, asked: EtcHostsModify) -> None:
+    entries = asked.entries
     for name, address in entries.items():
         if not _HOST_NAME.fullmatch(name):
             raise ParameterError(f"'{name}' is not the name of a host")
@@ -98,15 +104,9 @@ async def etc_hosts_modify(node: NodeState, *, entries: dict[str, str | None]) -
         node.world.log(f"/etc/hosts changed: {', '.join(entries)}")
 
 
-@node_call(timeout_s=NORMAL_S)
-async def write_ssconf_files(
-    node: NodeState, *, values: dict[str, str], position: tuple[int, int] | None = None
-) -> None:
-    """Write `ssconf_KEY` files; unchanged ones are left alone. Another cluster's values are refused.
-
-    *position* is that of the configuration they are of. A call that was long on its way, and given up by who sent it,
-    must not bring back what a newer one has replaced.
-    """
+@answers(WriteSsconfFiles, timeout_s=NORMAL_S)
+async def write_ssconf_files(node: NodeState, asked: WriteSsconfFiles) -> None:
+    values = asked.values
     for key, value in values.items():
         if not _SSCONF_KEY.fullmatch(key):
             raise ParameterError(f"'{key}' is not a name of an ssconf value")
@@ -114,7 +114,7 @@ async def write_ssconf_files(
             raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")
     with ssconf_lock(node.paths):
         _check_cluster(node, values)
-        if position is not None and not node.newest_ssconf.admit(values.get("cluster_name", ""), position):
+        if asked.position is not None and not node.newest_ssconf.admit(values.get("cluster_name", ""), asked.position):
             return
         changed = []
         for key in sorted(values):
@@ -127,13 +127,12 @@ async def write_ssconf_files(
         node.world.log(f"ssconf values replaced: {', '.join(changed)}")
 
 
-@node_call(timeout_s=NORMAL_S, changes=False)
-async def differing_ssconf(node: NodeState, *, digests: dict[str, str]) -> list[str]:
-    """Which of these ssconf values are missing here, or have another SHA-256 than is given."""
-    for key in digests:
+@answers(DifferingSsconf, timeout_s=NORMAL_S, changes=False)
+async def differing_ssconf(node: NodeState, asked: DifferingSsconf) -> list[str]:
+    for key in asked.digests:
         if not _SSCONF_KEY.fullmatch(key):
             raise ParameterError(f"'{key}' is not a name of an ssconf value")
-    return [key for key, digest in sorted(digests.items()) if _digest_of(node.paths.ssconf_file(key)) != digest]
+    return [key for key, digest in sorted(asked.digests.items()) if _digest_of(node.paths.ssconf_file(key)) != digest]
 
 
 def _digest_of(path: str) -> str | None:

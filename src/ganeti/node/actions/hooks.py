@@ -5,19 +5,17 @@ import re
 
 from ganeti.base.errors import ParameterError
 from ganeti.base.names import shown
-from ganeti.node.actions.registry import NORMAL_S, node_call
-from ganeti.node.local_hooks import Phase, run_directory
+from ganeti.model.node_calls.programs import HooksRunner
+from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.node.local_hooks import run_directory
 from ganeti.node.state import NodeState
 
 _PATH = re.compile(r"[a-z0-9-]+")
 
 
-@node_call(timeout_s=NORMAL_S)
-async def hooks_runner(node: NodeState, *, path: str, phase: Phase, env: dict[str, str]) -> list[tuple[str, int, str]]:
-    """Run the scripts of one directory in order of their names; gives (script, 0 skipped 1 failed 2 done, output).
-
-    *env* is the whole environment but PATH. All scripts run, also after one has failed.
-    """
+@answers(HooksRunner, timeout_s=NORMAL_S)
+async def hooks_runner(node: NodeState, asked: HooksRunner) -> list[tuple[str, int, str]]:
+    path = asked.path
     if not _PATH.fullmatch(path):
         raise ParameterError(f"'{shown(path)}' is not a directory of hooks: write a name such as instance-add")
-    return await run_directory(node.world, path, phase, env)
+    return await run_directory(node.world, path, asked.phase, asked.env)

@@ -1,33 +1,35 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls that run instances: start, stop, look, install."""
 
-from typing import Any
-
-import msgspec
-
 from ganeti.model.node_calls.disks import DiskUse, InstanceDisksInUse
 from ganeti.model.node_calls.instances import (
     AllInstancesInfo,
     Console,
     FoundInstance,
+    HypervisorValidateParams,
+    InstanceBalloonMemory,
     InstanceConsoleInfo,
+    InstanceDisksAssemble,
+    InstanceDisksRemove,
+    InstanceDisksShutdown,
+    InstanceDisksSteal,
     InstanceInfo,
+    InstanceList,
+    InstanceOsAdd,
+    InstanceReboot,
+    InstanceResizeDisk,
+    InstanceRunRename,
+    InstanceShutdown,
+    InstanceStart,
+    Removed,
 )
-from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.migration import forget_migrated, tell_metadata, yield_disks
-from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers, node_call
+from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers
 from ganeti.node.hypervisors.interface import RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
-
-FORCE_AFTER_S = 30.0
-
-
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is left: a successor that completes a removal may forget the instance."""
-
-    settled: bool = True
 
 
 def _found(hypervisor: str, running: RunningInstance) -> FoundInstance:
@@ -60,10 +62,9 @@ async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
         await node.template_of(disk).deactivate(disk)
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def instance_list(node: NodeState, *, hypervisors: dict[str, dict[str, Any]]) -> list[str]:
-    """Names of all guests of these hypervisors (name to filled parameters)."""
-    return [found.name for found in await find_instances(node, list(hypervisors))]
+@answers(InstanceList, timeout_s=URGENT_S, changes=False)
+async def instance_list(node: NodeState, asked: InstanceList) -> list[str]:
+    return [found.name for found in await find_instances(node, list(asked.hypervisors))]
 
 
 @answers(AllInstancesInfo, timeout_s=URGENT_S, changes=False)
@@ -81,37 +82,32 @@ async def instance_info(node: NodeState, asked: InstanceInfo) -> FoundInstance |
     return None if running is None else _found(asked.instance.hypervisor, running)
 
 
-@node_call()
-async def instance_disks_assemble(
-    node: NodeState, *, instance: InstanceSpec, for_migration: bool = False, as_primary: bool = True
-) -> list[AttachedDisk]:
-    """Make all disks usable here, in one call; without *as_primary*, their copies here follow the primary's."""
-    if as_primary:
-        return await attach_disks(node, instance, for_migration=for_migration)
-    await yield_disks(node, instance)
+@answers(InstanceDisksAssemble)
+async def instance_disks_assemble(node: NodeState, asked: InstanceDisksAssemble) -> list[AttachedDisk]:
+    if asked.as_primary:
+        return await attach_disks(node, asked.instance, for_migration=asked.for_migration)
+    await yield_disks(node, asked.instance)
     return []
 
 
-@node_call()
-async def instance_disks_shutdown(node: NodeState, *, instance: InstanceSpec) -> None:
-    await detach_disks(node, instance)
+@answers(InstanceDisksShutdown)
+async def instance_disks_shutdown(node: NodeState, asked: InstanceDisksShutdown) -> None:
+    await detach_disks(node, asked.instance)
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_disks_remove(node: NodeState, *, instance: InstanceSpec) -> Removed:
-    """Close and remove all disks of an instance; those that are gone are no error."""
-    for disk in reversed(instance.disks):
+@answers(InstanceDisksRemove, timeout_s=SLOW_S)
+async def instance_disks_remove(node: NodeState, asked: InstanceDisksRemove) -> Removed:
+    for disk in reversed(asked.instance.disks):
         await node.template_of(disk).deactivate(disk)
         await node.template_of(disk).remove(disk)
-    node.world.log(f"all disks of instance {instance.name} removed")
+    node.world.log(f"all disks of instance {asked.instance.name} removed")
     return Removed()
 
 
-@node_call()
-async def instance_disks_steal(node: NodeState, *, instance: InstanceSpec, reason: str) -> None:
-    """Take the disks from a dead node; the caller answers for nothing writing there any more."""
-    for disk in instance.disks:
-        await node.template_of(disk).steal(disk, instance.name, reason)
+@answers(InstanceDisksSteal)
+async def instance_disks_steal(node: NodeState, asked: InstanceDisksSteal) -> None:
+    for disk in asked.instance.disks:
+        await node.template_of(disk).steal(disk, asked.instance.name, asked.reason)
 
 
 @answers(InstanceDisksInUse, timeout_s=URGENT_S, changes=False)
@@ -120,10 +116,9 @@ async def instance_disks_in_use(node: NodeState, asked: InstanceDisksInUse) -> l
     return [use for use in found if use is not None]
 
 
-@node_call()
-async def instance_start(node: NodeState, *, instance: InstanceSpec, paused: bool = False) -> None:
-    """Start a guest on its disks (which are assembled if they were not)."""
-    await start_on(node, instance, await attach_disks(node, instance), paused=paused)
+@answers(InstanceStart)
+async def instance_start(node: NodeState, asked: InstanceStart) -> None:
+    await start_on(node, asked.instance, await attach_disks(node, asked.instance), paused=asked.paused)
 
 
 async def start_on(node: NodeState, instance: InstanceSpec, disks: list[AttachedDisk], *, paused: bool = False) -> None:
@@ -134,41 +129,42 @@ async def start_on(node: NodeState, instance: InstanceSpec, disks: list[Attached
     node.world.log(f"instance {instance.name} started{' paused' if paused else ''}")
 
 
-@node_call()
-async def instance_resize_disk(node: NodeState, *, instance: InstanceSpec, disk: DiskSpec) -> None:
-    """Let a running guest see a disk of its as large as *disk* says."""
+@answers(InstanceResizeDisk)
+async def instance_resize_disk(node: NodeState, asked: InstanceResizeDisk) -> None:
+    instance = asked.instance
+    disk = asked.disk
     attached = await node.template_of(disk).activate(disk, instance.name)
     await node.hypervisor_of(instance).resize_disk(instance.name, attached, disk.size_mib)
     node.world.log(f"disk {disk.index} of instance {instance.name} has {disk.size_mib} MiB for the running guest")
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_shutdown(node: NodeState, *, instance: InstanceSpec, timeout_s: float) -> None:
-    """Power a guest off, or end it after *timeout_s*; nothing of it but its disks is left."""
+@answers(InstanceShutdown, timeout_s=SLOW_S)
+async def instance_shutdown(node: NodeState, asked: InstanceShutdown) -> None:
+    instance = asked.instance
     hypervisor = node.hypervisor_of(instance)
     found = await hypervisor.info(instance.name)
-    await hypervisor.stop(instance.name, timeout_s=timeout_s)
+    await hypervisor.stop(instance.name, timeout_s=asked.timeout_s)
     await metadata.forget(node.world, instance.name)
     if found is not None:
         node.world.log(f"instance {instance.name} stopped, it was {found.state}")
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_reboot(
-    node: NodeState, *, instance: InstanceSpec, hard: bool = False, shutdown_timeout_s: float = FORCE_AFTER_S
-) -> None:
-    """Reboot in place, or with *hard* by stopping and starting."""
+@answers(InstanceReboot, timeout_s=SLOW_S)
+async def instance_reboot(node: NodeState, asked: InstanceReboot) -> None:
+    instance = asked.instance
+    hard = asked.hard
     hypervisor = node.hypervisor_of(instance)
     if hard:
-        await hypervisor.stop(instance.name, timeout_s=shutdown_timeout_s)
+        await hypervisor.stop(instance.name, timeout_s=asked.shutdown_timeout_s)
     await hypervisor.reboot(instance, await attach_disks(node, instance), hard=hard)
     node.world.log(f"instance {instance.name} rebooted{' by stopping and starting it' if hard else ''}")
 
 
-@node_call()
-async def instance_balloon_memory(node: NodeState, *, instance: InstanceSpec, memory_mib: int) -> None:
-    await node.hypervisor_of(instance).balloon(instance.name, memory_mib)
-    node.world.log(f"instance {instance.name} given {memory_mib} MiB of memory")
+@answers(InstanceBalloonMemory)
+async def instance_balloon_memory(node: NodeState, asked: InstanceBalloonMemory) -> None:
+    instance = asked.instance
+    await node.hypervisor_of(instance).balloon(instance.name, asked.memory_mib)
+    node.world.log(f"instance {instance.name} given {asked.memory_mib} MiB of memory")
 
 
 @answers(InstanceConsoleInfo, timeout_s=URGENT_S, changes=False)
@@ -176,33 +172,32 @@ async def instance_console_info(node: NodeState, asked: InstanceConsoleInfo) -> 
     return node.hypervisor_of(asked.instance).console(asked.instance)
 
 
-@node_call(timeout_s=NORMAL_S, changes=False)
-async def hypervisor_validate_params(node: NodeState, *, hypervisor: str, hvparams: dict[str, Any]) -> None:
-    """Check filled parameters against this node; raises `HypervisorError` saying what is missing."""
-    await node.hypervisor(hypervisor).check_parameters(hvparams)
+@answers(HypervisorValidateParams, timeout_s=NORMAL_S, changes=False)
+async def hypervisor_validate_params(node: NodeState, asked: HypervisorValidateParams) -> None:
+    await node.hypervisor(asked.hypervisor).check_parameters(asked.hvparams)
 
 
-@node_call(timeout_s=DAY_S)
-async def instance_os_add(
-    node: NodeState,
-    *,
-    instance: InstanceSpec,
-    reinstall: bool = False,
-    debug: int = 0,
-    timeout_s: float = DAY_S,
-    token: str = "",
-) -> None:
-    """Run the create script of the instance's OS on its disks (which are assembled if they were not)."""
+@answers(InstanceOsAdd, timeout_s=DAY_S)
+async def instance_os_add(node: NodeState, asked: InstanceOsAdd) -> None:
+    instance = asked.instance
     disks = await attach_files(node, instance)
-    await runner.create(node.world, instance, disks, reinstall=reinstall, debug=debug, timeout_s=timeout_s, token=token)
-    node.world.log(f"instance {instance.name} {'re' if reinstall else ''}installed with OS {instance.os}")
+    await runner.create(
+        node.world,
+        instance,
+        disks,
+        reinstall=asked.reinstall,
+        debug=asked.debug,
+        timeout_s=asked.timeout_s,
+        token=asked.token,
+    )
+    node.world.log(f"instance {instance.name} {'re' if asked.reinstall else ''}installed with OS {instance.os}")
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_run_rename(
-    node: NodeState, *, instance: InstanceSpec, old_name: str, debug: int = 0, token: str = ""
-) -> None:
-    """Tell the OS that the instance, which was *old_name*, has the name it has now."""
+@answers(InstanceRunRename, timeout_s=SLOW_S)
+async def instance_run_rename(node: NodeState, asked: InstanceRunRename) -> None:
+    instance = asked.instance
     disks = await attach_files(node, instance)
-    await runner.rename(node.world, instance, disks, old_name=old_name, debug=debug, timeout_s=SLOW_S, token=token)
-    node.world.log(f"instance {old_name} renamed to {instance.name} by OS {instance.os}")
+    await runner.rename(
+        node.world, instance, disks, old_name=asked.old_name, debug=asked.debug, timeout_s=SLOW_S, token=asked.token
+    )
+    node.world.log(f"instance {asked.old_name} renamed to {instance.name} by OS {instance.os}")

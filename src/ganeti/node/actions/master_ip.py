@@ -9,12 +9,11 @@ import os
 import socket
 import struct
 
-import msgspec
-
 from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import NODED_PORT
+from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
 from ganeti.node.actions.node import owns_address
-from ganeti.node.actions.registry import NORMAL_S, node_call
+from ganeti.node.actions.registry import NORMAL_S, answers
 from ganeti.node.local_hooks import SCRIPT_TIMEOUT_S, OwnHooks
 from ganeti.node.state import NodeState
 
@@ -30,33 +29,19 @@ _ALL_NODES_6 = "ff02::1"
 _NEIGHBOUR_ADVERTISEMENT, _OVERRIDE, _LINK_ADDRESS_OPTION = 136, 0x20000000, 2
 
 
-class MasterAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    ip: str
-    netdev: str
-    netmask: int
-    """Length of the prefix."""
-    ip_family: int = 2
-    """2 for IPv4, 10 for IPv6."""
-
-
-@node_call(timeout_s=NORMAL_S)
-async def node_activate_master_ip(
-    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False
-) -> None:
-    """Take the cluster's address; harmless when this node has it. Refused while another machine answers there.
-
-    The hooks `master-ip-turnup` run around it; raises `HooksAbort` where one of them says no.
-    """
+@answers(NodeActivateMasterIp, timeout_s=NORMAL_S)
+async def node_activate_master_ip(node: NodeState, asked: NodeActivateMasterIp) -> None:
+    master = asked.master
     with contextlib.suppress(OSError):
         os.unlink(node.paths.given_up_address_file)
-    if not use_external_mip_script:
+    if not asked.use_external_mip_script:
         if owns_address(master.ip):
             return
         if await _answers(master.ip):
             raise ExecutionError(f"The master IP {master.ip} cannot be taken: another machine answers there")
     hooks = OwnHooks(node.world, "master-ip-turnup", "OP_CLUSTER_IP_TURNUP", _variables(master))
     await hooks.run_pre()
-    if use_external_mip_script:
+    if asked.use_external_mip_script:
         await _external(node, master, "start")
     elif not node.paths.root:
         await asyncio.to_thread(_change, master, "add")
@@ -64,20 +49,14 @@ async def node_activate_master_ip(
     await hooks.run_post()
 
 
-@node_call(timeout_s=NORMAL_S)
-async def node_deactivate_master_ip(
-    node: NodeState, *, master: MasterAddress, use_external_mip_script: bool = False, on_purpose: bool = False
-) -> None:
-    """Give the cluster's address up; harmless when this node does not have it.
-
-    *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on. The hooks
-    `master-ip-turndown` run around it. A node that is the master no longer must not keep the address: unless it is
-    *on_purpose*, they have little time and cannot refuse.
-    """
+@answers(NodeDeactivateMasterIp, timeout_s=NORMAL_S)
+async def node_deactivate_master_ip(node: NodeState, asked: NodeDeactivateMasterIp) -> None:
+    master = asked.master
+    on_purpose = asked.on_purpose
     if on_purpose:  # first, or the watcher takes it again at the same moment
         os.close(os.open(node.paths.given_up_address_file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
     try:
-        if not use_external_mip_script and (node.paths.root or not owns_address(master.ip)):
+        if not asked.use_external_mip_script and (node.paths.root or not owns_address(master.ip)):
             return
         hooks = OwnHooks(
             node.world,
@@ -88,7 +67,7 @@ async def node_deactivate_master_ip(
             timeout_s=SCRIPT_TIMEOUT_S if on_purpose else _SCRIPT_OF_FORMER_MASTER_S,
         )
         await hooks.run_pre()
-        if use_external_mip_script:
+        if asked.use_external_mip_script:
             await _external(node, master, "stop")
         else:
             await asyncio.to_thread(_change, master, "del")

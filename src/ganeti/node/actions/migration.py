@@ -12,34 +12,35 @@ import contextlib
 import os
 from typing import Any
 
-import msgspec
-
 from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.model.node_calls.migration import (
+    AcceptInstance,
+    Finalized,
+    InstanceFinalizeMigrationDst,
+    InstanceFinalizeMigrationSrc,
+    InstanceGetMigrationStatus,
+    InstanceMigratable,
+    InstanceMigrate,
+    MigrationCancel,
+    MigrationContinue,
+    MigrationHandOver,
+    MigrationInfo,
+    MigrationResolve,
+    MigrationStatus,
+    MigrationTakeOver,
+    MigrationTarget,
+    Resolution,
+)
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.daemons import daemon_util
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, node_call
-from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
+from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, answers
 from ganeti.node.state import NodeState
 
 
-class Resolution(msgspec.Struct, frozen=True, kw_only=True):
-    """How a migration nobody looks after any more has ended."""
-
-    settled: bool
-    """True: the guest lives on at the target. False: it is back, or stays, here, or has ended here meanwhile."""
-    status: str
-
-
-class Finalized(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the guest is here for good: what is to follow then may be completed."""
-
-    settled: bool
-
-
-@node_call(changes=False)
-async def instance_migratable(node: NodeState, *, instance: InstanceSpec) -> None:
-    """Raises `HypervisorError` when the guest cannot be migrated away from here."""
+@answers(InstanceMigratable, changes=False)
+async def instance_migratable(node: NodeState, asked: InstanceMigratable) -> None:
+    instance = asked.instance
     running = await node.hypervisor_of(instance).info(instance.name)
     if running is None:
         raise HypervisorError(f"Instance {instance.name} is not running here: fail it over instead")
@@ -47,17 +48,14 @@ async def instance_migratable(node: NodeState, *, instance: InstanceSpec) -> Non
         raise HypervisorError(f"Instance {instance.name} is {running.state}: only a running one can be migrated")
 
 
-@node_call(changes=False)
-async def migration_info(node: NodeState, *, instance: InstanceSpec) -> dict[str, Any]:
-    """What the target must copy from how the guest runs here."""
-    return await node.hypervisor_of(instance).migration_info(instance.name)
+@answers(MigrationInfo, changes=False)
+async def migration_info(node: NodeState, asked: MigrationInfo) -> dict[str, Any]:
+    return await node.hypervisor_of(asked.instance).migration_info(asked.instance.name)
 
 
-@node_call()
-async def accept_instance(
-    node: NodeState, *, instance: InstanceSpec, info: dict[str, Any], address: str
-) -> MigrationTarget:
-    """Start the incoming side, listening on *address*; on failure nothing of it is left."""
+@answers(AcceptInstance)
+async def accept_instance(node: NodeState, asked: AcceptInstance) -> MigrationTarget:
+    instance = asked.instance
     hypervisor = node.hypervisor_of(instance)
     try:
         disks = [
@@ -65,7 +63,7 @@ async def accept_instance(
         ]
         forget_migrated(node, instance.name)
         await tell_metadata(node, instance)
-        target = await hypervisor.accept(instance, disks, info, address)
+        target = await hypervisor.accept(instance, disks, asked.info, asked.address)
     except BaseException:
         with contextlib.suppress(HypervisorError):
             await hypervisor.finalize_target(instance.name, success=False)
@@ -76,57 +74,49 @@ async def accept_instance(
     return target
 
 
-@node_call()
-async def instance_migrate(node: NodeState, *, instance: InstanceSpec, target: MigrationTarget, live: bool) -> None:
-    """Begin to send a guest; `instance_get_migration_status` tells how it goes."""
-    await node.hypervisor_of(instance).migrate(instance.name, target, live=live)
-    node.world.log(f"instance {instance.name} being migrated to {target.address}")
+@answers(InstanceMigrate)
+async def instance_migrate(node: NodeState, asked: InstanceMigrate) -> None:
+    instance = asked.instance
+    await node.hypervisor_of(instance).migrate(instance.name, asked.target, live=asked.live)
+    node.world.log(f"instance {instance.name} being migrated to {asked.target.address}")
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def instance_get_migration_status(node: NodeState, *, instance: InstanceSpec) -> MigrationStatus:
-    return await node.hypervisor_of(instance).migration_status(instance.name)
+@answers(InstanceGetMigrationStatus, timeout_s=URGENT_S, changes=False)
+async def instance_get_migration_status(node: NodeState, asked: InstanceGetMigrationStatus) -> MigrationStatus:
+    return await node.hypervisor_of(asked.instance).migration_status(asked.instance.name)
 
 
-@node_call(timeout_s=NORMAL_S)
-async def migration_continue(node: NodeState, *, instance: InstanceSpec) -> None:
-    """Switch over: the guest stops here and goes on at the target."""
-    await node.hypervisor_of(instance).continue_switchover(instance.name)
+@answers(MigrationContinue, timeout_s=NORMAL_S)
+async def migration_continue(node: NodeState, asked: MigrationContinue) -> None:
+    await node.hypervisor_of(asked.instance).continue_switchover(asked.instance.name)
 
 
-@node_call(timeout_s=NORMAL_S)
-async def migration_hand_over(node: NodeState, *, instance: InstanceSpec) -> None:
-    """On the source, at its switchover: let the target's copies of the disks be the ones that are written."""
-    for disk in instance.disks:
+@answers(MigrationHandOver, timeout_s=NORMAL_S)
+async def migration_hand_over(node: NodeState, asked: MigrationHandOver) -> None:
+    for disk in asked.instance.disks:
         await node.template_of(disk).hand_over(disk)
 
 
-@node_call(timeout_s=NORMAL_S)
-async def migration_take_over(node: NodeState, *, instance: InstanceSpec) -> None:
-    """On the target, after the source has handed over."""
-    for disk in instance.disks:
-        await node.template_of(disk).take_over(disk, instance.name)
+@answers(MigrationTakeOver, timeout_s=NORMAL_S)
+async def migration_take_over(node: NodeState, asked: MigrationTakeOver) -> None:
+    for disk in asked.instance.disks:
+        await node.template_of(disk).take_over(disk, asked.instance.name)
 
 
-@node_call()
-async def migration_cancel(node: NodeState, *, instance: InstanceSpec) -> MigrationStatus:
-    """Return to running here; ``completed`` when it is too late for that."""
+@answers(MigrationCancel)
+async def migration_cancel(node: NodeState, asked: MigrationCancel) -> MigrationStatus:
+    instance = asked.instance
     status = await node.hypervisor_of(instance).cancel_migration(instance.name)
     node.world.log(f"migration of instance {instance.name} cancelled, it was {status.status}")
     return status
 
 
-@node_call()
-async def instance_finalize_migration_dst(
-    node: NodeState, *, instance: InstanceSpec, success: bool, may_have_ended: bool = False
-) -> Finalized:
-    """On the target: the guest stays for good, or is ended and cleaned up.
-
-    Without *success*, any node that does not run the guest may be told: what it held of the disks is free then. With
-    *may_have_ended* a guest that is gone since it arrived, with this node's power perhaps, is like any that has ended.
-    """
+@answers(InstanceFinalizeMigrationDst)
+async def instance_finalize_migration_dst(node: NodeState, asked: InstanceFinalizeMigrationDst) -> Finalized:
+    instance = asked.instance
+    success = asked.success
     hypervisor = node.hypervisor_of(instance)
-    if success and may_have_ended and await hypervisor.info(instance.name) is None:
+    if success and asked.may_have_ended and await hypervisor.info(instance.name) is None:
         await _settle_disks(node, instance, arrived=True)
         for disk in instance.disks:
             await node.template_of(disk).deactivate(disk)
@@ -140,20 +130,20 @@ async def instance_finalize_migration_dst(
     return Finalized(settled=success)
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_finalize_migration_src(node: NodeState, *, instance: InstanceSpec, success: bool) -> None:
-    """On the source: what is left of the guest goes, or it runs on here."""
-    if success:
+@answers(InstanceFinalizeMigrationSrc, timeout_s=SLOW_S)
+async def instance_finalize_migration_src(node: NodeState, asked: InstanceFinalizeMigrationSrc) -> None:
+    instance = asked.instance
+    if asked.success:
         await _let_go(node, instance)
     else:
         await _take_back(node, instance)
         await node.hypervisor_of(instance).finalize_source(instance.name, success=False)
-    node.world.log(f"instance {instance.name} {'has left' if success else 'runs on, its migration failed'}")
+    node.world.log(f"instance {instance.name} {'has left' if asked.success else 'runs on, its migration failed'}")
 
 
-@node_call(timeout_s=SLOW_S)
-async def migration_resolve(node: NodeState, *, instance: InstanceSpec) -> Resolution:
-    """On the source, after a job's death: either the guest is at the target, or it runs here again."""
+@answers(MigrationResolve, timeout_s=SLOW_S)
+async def migration_resolve(node: NodeState, asked: MigrationResolve) -> Resolution:
+    instance = asked.instance
     if os.path.exists(_marker(node, instance.name)):
         await _let_go(node, instance)
         return Resolution(settled=True, status="completed")

@@ -5,18 +5,26 @@ import os
 import socket
 
 from ganeti.base.errors import ParameterError
-from ganeti.model.node_calls.node import NodeFacts, NodeInfo
+from ganeti.model.node_calls.mastership import MasterNodeName
+from ganeti.model.node_calls.node import (
+    AbortAttempt,
+    BridgesExist,
+    NodeFacts,
+    NodeHasIpAddress,
+    NodeInfo,
+    TestDelay,
+    Version,
+)
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node.actions.instances import find_instances
-from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, answers, node_call
+from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, answers
 from ganeti.node.actions.storage import space_of
 from ganeti.node.state import NodeState
 from ganeti.system.boot import boot_identity
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def version(node: NodeState) -> int:
-    """The version of the protocol, which is that of the configuration."""
+@answers(Version, timeout_s=URGENT_S, changes=False)
+async def version(node: NodeState, asked: Version) -> int:
     return CONFIG_VERSION
 
 
@@ -32,9 +40,8 @@ async def node_info(node: NodeState, asked: NodeInfo) -> NodeFacts:
     )
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def master_node_name(node: NodeState) -> str:
-    """Whom this node takes for the master: its vote when a daemon asks whether it may serve."""
+@answers(MasterNodeName, timeout_s=URGENT_S, changes=False)
+async def master_node_name(node: NodeState, asked: MasterNodeName) -> str:
     path = node.paths.ssconf_file("master_node")
     try:
         with open(path, encoding="utf-8") as file:
@@ -43,9 +50,9 @@ async def master_node_name(node: NodeState) -> str:
         raise ParameterError(f"This node knows no master: {path} is missing") from err
 
 
-@node_call(timeout_s=FAST_S, changes=False)
-async def node_has_ip_address(node: NodeState, *, address: str) -> bool:
-    return owns_address(address)
+@answers(NodeHasIpAddress, timeout_s=FAST_S, changes=False)
+async def node_has_ip_address(node: NodeState, asked: NodeHasIpAddress) -> bool:
+    return owns_address(asked.address)
 
 
 def owns_address(address: str) -> bool:
@@ -62,10 +69,9 @@ def owns_address(address: str) -> bool:
     return True
 
 
-@node_call(timeout_s=URGENT_S, changes=False)
-async def bridges_exist(node: NodeState, *, bridges: list[str]) -> list[str]:
-    """The names among *bridges* that are no bridges of this node: empty when all is well."""
-    return missing_bridges(bridges)
+@answers(BridgesExist, timeout_s=URGENT_S, changes=False)
+async def bridges_exist(node: NodeState, asked: BridgesExist) -> list[str]:
+    return missing_bridges(asked.bridges)
 
 
 def missing_bridges(bridges: list[str]) -> list[str]:
@@ -75,20 +81,16 @@ def missing_bridges(bridges: list[str]) -> list[str]:
     return [name for name in bridges if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
 
 
-@node_call(timeout_s=DAY_S, changes=False)
-async def test_delay(node: NodeState, *, duration: float) -> None:
-    """Do nothing for *duration* seconds."""
+@answers(TestDelay, timeout_s=DAY_S, changes=False)
+async def test_delay(node: NodeState, asked: TestDelay) -> None:
+    duration = asked.duration
     if duration < 0:
         raise ParameterError(f"A delay cannot last {duration:g} seconds: give a positive number")
     await node.world.sleep(duration)
 
 
-@node_call(timeout_s=FAST_S, changes=False)
-async def abort_attempt(node: NodeState, *, job: int, attempt: int) -> int:
-    """End everything that attempts up to *attempt* of *job* do here, and refuse what they may still ask.
-
-    Answers when it has ended, with the number of calls that were. Its caller is the successor, which undoes.
-    """
-    ended = await node.calls.abort(job, attempt)
-    node.world.log(f"job {job} attempts up to {attempt} superseded, {ended} running calls ended")
+@answers(AbortAttempt, timeout_s=FAST_S, changes=False)
+async def abort_attempt(node: NodeState, asked: AbortAttempt) -> int:
+    ended = await node.calls.abort(asked.job, asked.attempt)
+    node.world.log(f"job {asked.job} attempts up to {asked.attempt} superseded, {ended} running calls ended")
     return ended

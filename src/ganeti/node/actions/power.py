@@ -2,18 +2,20 @@
 """The node call that switches other machines' power: it is made to the master, which has the programs."""
 
 from ganeti.base.errors import CommandError, ExecutionError
-from ganeti.model.power import PowerCommand
-from ganeti.node.actions.registry import SLOW_S, node_call
+from ganeti.model.node_calls.programs import RunOob
+from ganeti.node.actions.registry import SLOW_S, answers
 from ganeti.node.state import NodeState
 
 
-@node_call(timeout_s=SLOW_S)
-async def run_oob(node: NodeState, *, oob_program: str, command: PowerCommand, remote_node: str, timeout: float) -> str:
-    """Give what the out-of-band program prints; raises `ExecutionError` if it fails or takes *timeout* seconds."""
+@answers(RunOob, timeout_s=SLOW_S)
+async def run_oob(node: NodeState, asked: RunOob) -> str:
+    oob_program = asked.oob_program
     if not oob_program.startswith("/"):
         raise ExecutionError(f"'{oob_program}' is not a program's full path: set the node parameter oob_program to one")
     try:
-        done = await node.world.run([node.paths.under(oob_program), command, remote_node], timeout_s=timeout)
+        done = await node.world.run(
+            [node.paths.under(oob_program), asked.command, asked.remote_node], timeout_s=asked.timeout
+        )
     except CommandError as err:
         raise ExecutionError(str(err)) from err
     return done.stdout

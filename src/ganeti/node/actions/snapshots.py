@@ -3,8 +3,9 @@
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
+from ganeti.model.node_calls.snapshots import InstanceSnapshotRemove, InstanceSnapshotRevert, InstanceSnapshotTake
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.node.actions.registry import SLOW_S, answers, node_call
+from ganeti.node.actions.registry import SLOW_S, answers
 from ganeti.node.hypervisors.interface import GuestSnapshots
 from ganeti.node.state import NodeState
 from ganeti.node.storage.interface import Snapshots
@@ -15,9 +16,10 @@ async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[
     return [await _of(node, disk).of(disk) for disk in asked.instance.disks]
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_snapshot_take(node: NodeState, *, instance: InstanceSpec, name: str) -> bool:
-    """Keep the disks as they are now; says whether the guest's agent made sure that its file systems are whole."""
+@answers(InstanceSnapshotTake, timeout_s=SLOW_S)
+async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -> bool:
+    instance = asked.instance
+    name = asked.name
     hypervisor = node.hypervisor_of(instance)
     runs = await hypervisor.info(instance.name) is not None
     guest = hypervisor.snapshots() if runs else None
@@ -45,9 +47,10 @@ async def instance_snapshot_take(node: NodeState, *, instance: InstanceSpec, nam
     return frozen
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_snapshot_revert(node: NodeState, *, instance: InstanceSpec, name: str) -> None:
-    """Give the disks of a stopped instance the content that they had; raises `BlockDeviceError`."""
+@answers(InstanceSnapshotRevert, timeout_s=SLOW_S)
+async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRevert) -> None:
+    instance = asked.instance
+    name = asked.name
     for disk in instance.disks:
         if name not in [each.name for each in await _of(node, disk).of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
@@ -56,14 +59,14 @@ async def instance_snapshot_revert(node: NodeState, *, instance: InstanceSpec, n
     node.world.log(f"disks of instance {instance.name} are as in snapshot {name}")
 
 
-@node_call(timeout_s=SLOW_S)
-async def instance_snapshot_remove(node: NodeState, *, instance: InstanceSpec, name: str) -> None:
-    """Forget a snapshot on all disks; one that is gone is no error."""
+@answers(InstanceSnapshotRemove, timeout_s=SLOW_S)
+async def instance_snapshot_remove(node: NodeState, asked: InstanceSnapshotRemove) -> None:
+    instance = asked.instance
     guest = await _guest(node, instance)
     if guest is not None:
         await guest.thaw(instance.name)  # a daemon that was killed may have left it frozen
-    await _remove(node, instance, name, guest)
-    node.world.log(f"snapshot {name} of instance {instance.name} removed")
+    await _remove(node, instance, asked.name, guest)
+    node.world.log(f"snapshot {asked.name} of instance {instance.name} removed")
 
 
 async def _remove(node: NodeState, instance: InstanceSpec, name: str, guest: GuestSnapshots | None) -> None:

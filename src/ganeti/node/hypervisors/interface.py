@@ -27,6 +27,7 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_calls.instances import Console
+from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
@@ -55,25 +56,6 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int = 0
     pid: int = 0
     """Of its process; 0 where it has none."""
-
-
-class MigrationTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how a source reaches an incoming guest; the key travels over mutual TLS only."""
-
-    address: str
-    port: int
-    key: str = ""
-    """One-time pre-shared key, hexadecimal; never logged."""
-    data: dict[str, Any] = {}
-
-
-class MigrationStatus(msgspec.Struct, frozen=True, kw_only=True):
-    status: str
-    """``none``, ``active``, ``pre-switchover``, ``device``, ``completed``, ``failed``, ``cancelled``."""
-    transferred_ram: int = 0
-    total_ram: int = 0
-    downtime_ms: int | None = None
-    error: str = ""
 
 
 class Adopted(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@
 import pytest
 
 from ganeti.master.config.vote import ANOTHER, Verdict, count_votes, explain, vote_of
-from ganeti.master.mastership.messages import Answer
+from ganeti.model.node_calls.replica import CopyAnswer
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ NAMES = {"A": "a", "B": "b"}
     ],
 )
 def test_a_promise_to_a_later_epoch_is_stronger_than_ssconf(answer, vote):
-    assert vote_of(Answer(**answer), "D", "A", 3, NAMES) == vote
+    assert vote_of(CopyAnswer(**answer), "D", "A", 3, NAMES) == vote
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_promise_to_a_later_epoch_is_stronger_than_ssconf(answer, vote):
 )
 def test_a_former_master_that_slept_through_the_change_is_not_against_it(answer, vote):
     """Seed 2202 of the simulator: of two candidates left, each waited for the other for good."""
-    assert vote_of(Answer(**answer), "B", "A", 3, NAMES) == vote
+    assert vote_of(CopyAnswer(**answer), "B", "A", 3, NAMES) == vote
 
 
 def test_the_votes_in_words():

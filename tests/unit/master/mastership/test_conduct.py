@@ -10,9 +10,10 @@ import pytest
 
 from ganeti.base.errors import NodeUnreachableError, PrerequisiteError
 from ganeti.master.mastership.conduct import LOOK_EPOCH, take_over
-from ganeti.master.mastership.messages import Answer, Begin, Claim, Membership
+from ganeti.master.mastership.messages import Begin, Claim
+from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
 
-ALL = Membership((1, 3), ("a", "b", "c"))
+ALL = KnownMembership((1, 3), ("a", "b", "c"))
 CLAIM = Claim("b", {node: f"node-{node}" for node in "abc"}, ("a", "b", "c"), "a", (1, 40))
 
 
@@ -22,11 +23,11 @@ class World:
         self.promised = dict.fromkeys("abc", 1)
         self.asked: list[tuple[str, int, bool]] = []
         self.stopped: list[str] = []
-        self.written: list[tuple[str, Membership]] = []
+        self.written: list[tuple[str, KnownMembership]] = []
         self.said: list[str] = []
         self.never = asyncio.Event()
 
-    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> Answer:
+    async def promise(self, node: str, epoch: int, *, ask_only: bool) -> CopyAnswer:
         self.asked.append((node, epoch, ask_only))
         if node in self.silent:
             if not ask_only:
@@ -36,9 +37,9 @@ class World:
         if granted and not ask_only:
             self.promised[node] = epoch
         holder = "b" if granted and not ask_only else "a"
-        return Answer(granted=granted, promised=self.promised[node], holder=holder, membership=ALL, names="node-a")
+        return CopyAnswer(granted=granted, promised=self.promised[node], holder=holder, membership=ALL, names="node-a")
 
-    async def write_members(self, node: str, membership: Membership) -> None:
+    async def write_members(self, node: str, membership: KnownMembership) -> None:
         self.written.append((node, membership))
 
     async def stop_master(self, node: str) -> int:
@@ -59,7 +60,7 @@ def test_all_are_asked_before_anything_changes() -> None:
     assert world.asked[:3] == [(node, LOOK_EPOCH, True) for node in "abc"]
     assert world.asked[3:] == [(node, 2, False) for node in "abc"]
     assert world.stopped == ["a"]
-    assert world.written == [(node, Membership((2, 1), ALL.members)) for node in "ac"]
+    assert world.written == [(node, KnownMembership((2, 1), ALL.members)) for node in "ac"]
     assert len(world.said) == 3
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import NodeCallError, ParameterError
+from ganeti.model.node_calls.candidate_keys import KeysOfCandidate
 
 ADMIN = "ssh-ed25519 AAAAadmin admin\n"
 KEYS = {"uuid1": ["ssh-rsa AAA1 root@node1"], "uuid2": ["ssh-rsa AAA2 root@node2"]}
@@ -51,9 +52,9 @@ def test_the_list_of_keys_is_made_where_it_is_wanted_and_kept_along(node: Any) -
     assert (public_keys(node).read_text(), mode(public_keys(node))) == ("uuid1 ssh-rsa AAA1 root@node1\n", 0o600)
     assert (mode(authorized(node)), mode(authorized(node).parent)) == (0o600, 0o700)
     node.call("node_ssh_key_add", keys={"uuid2": KEYS["uuid2"]})
-    assert node.call("candidate_keys") == {"authority_key": None, "public_keys": KEYS}
+    assert node.call("candidate_keys") == KeysOfCandidate(public_keys=KEYS)
     node.call("node_ssh_key_remove", nodes=["uuid1"])
-    assert node.call("candidate_keys")["public_keys"] == {"uuid2": KEYS["uuid2"]}
+    assert node.call("candidate_keys").public_keys == {"uuid2": KEYS["uuid2"]}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_the_authoritys_key_comes_and_goes(node: Any) -> None:
     path = Path(node.paths.authority_key)
     node.call("upload_file", path="/var/lib/ganeti/ca.key", content="secret", mode=0o400)
     assert (path.read_text(), mode(path)) == ("secret", 0o400)
-    assert node.call("candidate_keys")["authority_key"] == "secret"
+    assert node.call("candidate_keys").authority_key == "secret"
     public_keys(node).write_text("uuid1 ssh-rsa AAA1\n")
     node.call("node_demote_from_mc", master="another")
     assert not path.exists() and not public_keys(node).exists()

@@ -164,8 +164,9 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
         now_s = ctx.clock.now_s()
         backup_id = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s)) + f"-{ctx.entropy.token(2).hex()}"
         place = {"instance_uuid": spec.uuid, "id": backup_id}
+        discard = BackupDiscard(**place)
         sentence = f"remove the unfinished backup {backup_id} from {keeper.name}"
-        await ctx.undo.push(UndoNodeCall(sentence, keeper.uuid, BackupDiscard.call, place))
+        await ctx.undo.push(UndoNodeCall.of(sentence, keeper.uuid, discard))
         boot = await ask(ctx.nodes, keeper.uuid, BackupBegin(disks=len(spec.disks), **place))
         frozen, dirty = await self._open(checked, backup_id, ctx)
         copying = _Copying(ctx, checked, backup_id, boot)
@@ -213,8 +214,8 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
                 await open_disks(ctx, plan)
             return False, [None] * len(spec.disks)
         sentence = f"let go of the disks of {spec.name} on {spec.primary_node}, which are held for a backup"
-        values = {"hypervisor": spec.hypervisor, "name": spec.name, "kept": checked.parent}
-        await ctx.undo.push(UndoNodeCall(sentence, spec.primary_node_uuid, BackupClose.call, values))
+        close = BackupClose(hypervisor=spec.hypervisor, name=spec.name, kept=checked.parent)
+        await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, close))
         request = BackupOpen(instance=spec, mark=mark, since=checked.parent)
         opened = await ask(ctx.nodes, spec.primary_node_uuid, request)
         return opened.frozen, opened.dirty

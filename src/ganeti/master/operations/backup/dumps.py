@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ganeti.base.errors import ENVIRONMENT_ERROR, WRONG_INPUT, ExecutionError, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.model.node_calls.disk_copy import CompressionFault
-from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportRead
+from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportDiscard, ExportRead
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask, ask_many
@@ -44,7 +44,7 @@ async def require_compression(ctx: OperationContext, view: ConfigView, tool: str
 def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
     """What removes an export, or an import, that has not come to its end."""
     sentence = f"remove the unfinished dumps of {name} from {node_name}"
-    return UndoNodeCall(sentence, node_uuid, "export_discard", {"name": name})
+    return UndoNodeCall.of(sentence, node_uuid, ExportDiscard(name=name))
 
 
 async def copy_dump(

@@ -35,11 +35,12 @@ from ganeti.model.node_calls.exports import (
     ExportCopyDisks,
     ExportDiscard,
     ExportDump,
+    ExportEndCopies,
     ExportFinish,
     ExportList,
 )
 from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
-from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.instances import FoundInstance, InstanceStart
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
@@ -297,8 +298,8 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     async def _copy(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         """Copy all disks as of one moment, beside the running guest."""
         sentence = f"end the copying of disks of {spec.name} on {spec.primary_node}"
-        values = {"hypervisor": spec.hypervisor, "name": spec.name}
-        await ctx.undo.push(UndoNodeCall(sentence, spec.primary_node_uuid, "export_end_copies", values))
+        end = ExportEndCopies(hypervisor=spec.hypervisor, name=spec.name)
+        await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, end))
         ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
         request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}")
         await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S)
@@ -374,7 +375,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         """The record that would start it, if all else fails, stays: it may be repeated."""
         ctx.log.info(f"Starting instance {spec.name}")
         await open_disks(ctx, plan_of(ctx, spec))
-        await ctx.nodes.call(spec.primary_node_uuid, "instance_start", instance=spec, paused=False)
+        await ask(ctx.nodes, spec.primary_node_uuid, InstanceStart(instance=spec, paused=False))
 
     async def _remove_older(self, name: str, target: Node, ctx: OperationContext) -> None:
         """Other nodes keep no export of this instance any more; one that does not answer is told of."""

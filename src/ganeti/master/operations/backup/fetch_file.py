@@ -83,7 +83,7 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
             size = await ask(ctx.nodes, newest.node_uuid, request)
             kept = str(ctx.job.job_id)
             sentence = f"remove the unfinished copy of {shown(found.path)} on the master"
-            await ctx.undo.push(UndoNodeCall(sentence, master, FetchedDiscard.call, {"name": kept}))
+            await ctx.undo.push(UndoNodeCall.of(sentence, master, FetchedDiscard(name=kept)))
             at = await ask(ctx.nodes, master, FetchedWrite(name=kept, offset=0, data=b""))
             offset = 0
             while piece := await ask(ctx.nodes, newest.node_uuid, BackupReadFile(name=name, offset=offset)):

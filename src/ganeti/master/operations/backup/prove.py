@@ -43,6 +43,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.backup_files import BackupBoot
 from ganeti.model.node_calls.backups import BackupCheck, BackupNote, ForgetSigns, SignOfLife
+from ganeti.model.node_calls.instances import InstanceShutdown
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -157,15 +158,15 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         ctx.log.info(f"Booting backup {backup.id} of {backup.instance_name} on {checked.created.node_names[0]}")
         await checked.asked.reserve(checked.created, ctx)
         node, uuid = checked.created.instance.primary_node, checked.created.instance.uuid
-        trial = {"hypervisor": checked.created.instance.hypervisor, "name": checked.created.instance.name}
-        sentence = f"forget what the console of {trial['name']} has shown"
-        await ctx.undo.push(UndoNodeCall(sentence, node, ForgetSigns.call, trial))
-        await ask(ctx.nodes, node, ForgetSigns(**trial))
+        trial = checked.created.instance
+        forget = ForgetSigns(hypervisor=trial.hypervisor, name=trial.name)
+        await ctx.undo.push(UndoNodeCall.of(f"forget what the console of {trial.name} has shown", node, forget))
+        await ask(ctx.nodes, node, forget)
         if node == checked.chain[0].node_uuid and _boots_backups(checked.asked, ctx.config.view(), ctx):
             sign = await self._booted_where_kept(checked, ctx)
         else:
             sign = await self._booted_from_copy(checked, ctx)
-        await ask(ctx.nodes, node, ForgetSigns(**trial))
+        await ask(ctx.nodes, node, forget)
         await ctx.config.commit(RemoveInstance(instance_uuid=uuid), settles=True)
         await self._note(checked.chain[0], sign, began_s, ctx)
         if not sign:
@@ -181,15 +182,12 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         view, name = ctx.config.view(), serving_name(ctx)
         spec = instance_spec(view, ctx.catalogue, view.instance(checked.created.instance.uuid))
         await serve(ctx, checked.chain, name)
-        stop = {"instance": bare(spec), "timeout_s": 0}
-        undo = UndoNodeCall(
-            f"stop {spec.name} on {spec.primary_node}", spec.primary_node_uuid, "instance_shutdown", stop
-        )
-        await ctx.undo.push(undo)
+        stop, sentence = InstanceShutdown(instance=bare(spec), timeout_s=0), f"stop {spec.name} on {spec.primary_node}"
+        await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, stop))
         ctx.log.info("* starting instance...")
         await ask(ctx.nodes, spec.primary_node_uuid, BackupBoot(name=name, instance=spec))
         sign = await self._sign(spec, ctx)
-        await ctx.nodes.call(spec.primary_node_uuid, "instance_shutdown", instance=spec, timeout_s=0)
+        await ask(ctx.nodes, spec.primary_node_uuid, InstanceShutdown(instance=spec, timeout_s=0))
         await unserve(ctx, checked.chain[0], name)
         if sign:
             await _check_chunks(ctx, checked.chain)

@@ -93,9 +93,9 @@ async def served(ctx: OperationContext, chain: list[Known]) -> AsyncIterator[str
 
 async def serve(ctx: OperationContext, chain: list[Known], name: str) -> None:
     newest = chain[0]
-    values = {"name": name, "disks": len(newest.backup.disks)}
+    end = BackupUnserve(name=name, disks=len(newest.backup.disks))
     sentence = f"end reading backup {newest.backup.id} on {newest.node_name}"
-    await ctx.undo.push(UndoNodeCall(sentence, newest.node_uuid, BackupUnserve.call, values))
+    await ctx.undo.push(UndoNodeCall.of(sentence, newest.node_uuid, end))
     request = BackupServe(
         name=name,
         instance_uuid=newest.backup.instance_uuid,

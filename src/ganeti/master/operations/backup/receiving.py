@@ -23,6 +23,7 @@ from ganeti.master.operations.backup.transfers import (
 )
 from ganeti.master.operations.instance.creation.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
+from ganeti.model.node_calls.instances import InstanceRunRename
 from ganeti.model.node_calls.transfers import TransferConfirm, TransferKeyMake, TransferKeyRemove, TransferReceive
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
@@ -127,8 +128,10 @@ class Reception:
         ctx.log.add(REMOTE_IMPORT, {"disks": waiting, "x509_ca": authority})
         await follow(ctx, self._node, self._names, "received", over=lambda state: state.received)
         if self._sender.instance_name != spec.name:
-            await ctx.nodes.call(
-                self._node, "instance_run_rename", instance=full, old_name=self._sender.instance_name, debug=debug
+            await ask(
+                ctx.nodes,
+                self._node,
+                InstanceRunRename(instance=full, old_name=self._sender.instance_name, debug=debug),
             )
 
     @property

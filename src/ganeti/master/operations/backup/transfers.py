@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 
 from ganeti.base.errors import ExecutionError
-from ganeti.model.node_calls.transfers import TransferEnd, TransferState, TransferStates
+from ganeti.model.node_calls.transfers import TransferEnd, TransferKeyRemove, TransferState, TransferStates
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
@@ -20,11 +20,11 @@ def transfer_name(ctx: OperationContext, mode: str, index: int) -> str:
 
 
 def ending(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
-    return UndoNodeCall(f"end the transfer {name} on {node_name}", node_uuid, "transfer_end", {"name": name})
+    return UndoNodeCall.of(f"end the transfer {name} on {node_name}", node_uuid, TransferEnd(name=name))
 
 
 def removing_key(key: str, node_uuid: str, node_name: str) -> UndoNodeCall:
-    return UndoNodeCall(f"remove the key {key} from {node_name}", node_uuid, "transfer_key_remove", {"name": key})
+    return UndoNodeCall.of(f"remove the key {key} from {node_name}", node_uuid, TransferKeyRemove(name=key))
 
 
 async def follow(

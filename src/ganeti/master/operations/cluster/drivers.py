@@ -8,10 +8,14 @@ from ganeti.base import names
 from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.base.natural import natural_key
 from ganeti.model import cluster_values, inheritance
+from ganeti.model.node_calls.daemons import NodeEnsureDaemon
+from ganeti.model.node_calls.storage import StorageUnit
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Cluster
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask_many
 
 SHOWN_MAX = 5
 """Names in an error message."""
@@ -106,8 +110,10 @@ async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> li
         return []
     nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
     found = []
-    checks = {"storage": units, "hypervisor": hypervisors} | ({"replication": replicating} if replicating else {})
-    for answer in await ctx.nodes.call_many(nodes, "node_verify", checks=checks):
+    checks = NodeChecks(
+        storage=[StorageUnit(**unit) for unit in units], hypervisor=hypervisors, replication=replicating or None
+    )
+    for answer in await ask_many(ctx.nodes, nodes, NodeVerify(checks=checks)):
         node = view.node(answer.node_uuid).name
         if answer.error is not None:
             found.append(f"Node {node} cannot be asked: {answer.error}")
@@ -126,7 +132,7 @@ async def ensure_user_shutdown(ctx: OperationContext, old: Cluster) -> None:
     nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
     for daemon in sorted(before ^ after):
         run = daemon in after
-        for answer in await ctx.nodes.call_many(nodes, "node_ensure_daemon", daemon=daemon, run=run):
+        for answer in await ask_many(ctx.nodes, nodes, NodeEnsureDaemon(daemon=daemon, run=run)):
             if answer.error is not None:
                 ctx.log.warning(
                     f"Node {view.node(answer.node_uuid).name}: {daemon} was not {'started' if run else 'stopped'}: "

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cluster's own address, as the node calls that take it or give it up want it."""
 
-from typing import Any
-
 from ganeti.base.errors import GanetiError
+from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
 from ganeti.model.objects import Cluster
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
+from ganeti.ports.nodes import ask
 
 
-def master_address(cluster: Cluster) -> dict[str, Any]:
-    return {
-        "ip": cluster.master_ip,
-        "netdev": cluster.master_netdev,
-        "netmask": cluster.master_netmask,
-        "ip_family": cluster.primary_ip_family,
-    }
+def taking(cluster: Cluster) -> NodeActivateMasterIp:
+    return NodeActivateMasterIp(master=_address(cluster), use_external_mip_script=cluster.use_external_mip_script)
+
+
+def _giving_up(cluster: Cluster) -> NodeDeactivateMasterIp:
+    script = cluster.use_external_mip_script
+    return NodeDeactivateMasterIp(master=_address(cluster), use_external_mip_script=script, on_purpose=True)
+
+
+def _address(cluster: Cluster) -> MasterAddress:
+    return MasterAddress(
+        ip=cluster.master_ip,
+        netdev=cluster.master_netdev,
+        netmask=cluster.master_netmask,
+        ip_family=cluster.primary_ip_family,
+    )
 
 
 async def take_master_address(ctx: OperationContext) -> None:
@@ -37,9 +46,9 @@ async def change_master_address(ctx: OperationContext, *, up: bool) -> None:
     """Take the cluster's address on the master, or give it up; raises what the node answers."""
     cluster = ctx.config.view().cluster
     if up:
-        await ctx.nodes.call(cluster.master_node, "node_activate_master_ip", **_arguments(cluster))
+        await ask(ctx.nodes, cluster.master_node, taking(cluster))
     else:
-        await ctx.nodes.call(cluster.master_node, "node_deactivate_master_ip", **_arguments(cluster), on_purpose=True)
+        await ask(ctx.nodes, cluster.master_node, _giving_up(cluster))
 
 
 async def move_master_address(ctx: OperationContext, moved: Cluster, change: Change, back: Change) -> None:
@@ -49,21 +58,12 @@ async def move_master_address(ctx: OperationContext, moved: Cluster, change: Cha
     """
     old = ctx.config.view().cluster
     node, name = old.master_node, ctx.config.view().node(old.master_node).name
-    again = UndoNodeCall(f"take {old.master_ip} on {name} again", node, "node_activate_master_ip", _arguments(old))
+    again = UndoNodeCall.of(f"take {old.master_ip} on {name} again", node, taking(old))
     await ctx.undo.push(again)
     await change_master_address(ctx, up=False)
     await ctx.undo.push(
         UndoChange("give the cluster its old address again", back),
-        UndoNodeCall(
-            f"give up {moved.master_ip} on {name}", node, "node_deactivate_master_ip", _arguments(moved) | _ON_PURPOSE
-        ),
+        UndoNodeCall.of(f"give up {moved.master_ip} on {name}", node, _giving_up(moved)),
     )
     await ctx.config.commit(change)
     await change_master_address(ctx, up=True)
-
-
-def _arguments(cluster: Cluster) -> dict[str, Any]:
-    return {"master": master_address(cluster), "use_external_mip_script": cluster.use_external_mip_script}
-
-
-_ON_PURPOSE = {"on_purpose": True}

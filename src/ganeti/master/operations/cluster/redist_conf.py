@@ -10,10 +10,10 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.hosts import enter_all_hosts
 from ganeti.model.locks import ALL_NODES, LockPlan
-from ganeti.model.node_calls.files import SharedFile, SharedFiles
+from ganeti.model.node_calls.files import SharedFile, SharedFiles, UploadFile
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import ask
+from ganeti.ports.nodes import ask, ask_many
 
 
 @operation(
@@ -53,8 +53,8 @@ async def send_shared_files(
     others = {node.uuid: node.name for node in wanted if not node.offline}
     others.pop(view.cluster.master_node, None)
     for file in files:
-        for answer in await ctx.nodes.call_many(
-            list(others), "upload_file", path=file.path, content=file.content, mode=file.mode
+        for answer in await ask_many(
+            ctx.nodes, list(others), UploadFile(path=file.path, content=file.content, mode=file.mode)
         ):
             if isinstance(answer.error, GanetiError):
                 ctx.log.warning(

@@ -4,7 +4,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
@@ -25,7 +24,8 @@ from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFiles
+from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFiles, UploadFile
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Cluster
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -82,7 +82,7 @@ class RenameTheCluster(Operation[str], frozen=True, kw_only=True, forbid_unknown
             raise PrerequisiteError(err.message, ENVIRONMENT_ERROR) from err
         if address == cluster.master_ip:
             return Resolved(name, address, is_used=False)
-        answer = await ctx.nodes.call(cluster.master_node, "node_verify", checks={"used-addresses": [address]})
+        answer = await ask(ctx.nodes, cluster.master_node, NodeVerify(checks=NodeChecks(used_addresses=[address])))
         return Resolved(name, address, is_used=bool(answer["used-addresses"]))
 
     def check(self, view: ConfigView, facts: Resolved, ctx: OperationContext) -> Cluster:
@@ -133,10 +133,7 @@ async def _tell_nodes(ctx: OperationContext, old: str, new: str) -> None:
     asked = AdoptClusterName(old=old, new=new)
     back = AdoptClusterName(old=new, new=old)
     await ctx.undo.push(
-        *(
-            UndoNodeCall(f"call the cluster {old} on {name} again", uuid, back.call, back.arguments())
-            for uuid, name in nodes.items()
-        )
+        *(UndoNodeCall.of(f"call the cluster {old} on {name} again", uuid, back) for uuid, name in nodes.items())
     )
     for answer in await ask_many(ctx.nodes, list(nodes), asked):
         if answer.error is not None:
@@ -156,15 +153,15 @@ async def _rename_in_known_hosts(ctx: OperationContext, old: str, new: str) -> N
         if file.path == path:
             lines = [_renamed(line, old, new) for line in file.content.splitlines(keepends=True)]
             renamed = SharedFile(path=path, content="".join(lines), mode=file.mode)
-            before = msgspec.structs.asdict(file)
             await ctx.undo.push(
-                *(
-                    UndoNodeCall(f"put {path} on {name} back", uuid, "upload_file", before)
-                    for uuid, name in nodes.items()
-                )
+                *(UndoNodeCall.of(f"put {path} on {name} back", uuid, _upload(file)) for uuid, name in nodes.items())
             )
-            await ctx.nodes.call(master, "upload_file", **msgspec.structs.asdict(renamed))
+            await ask(ctx.nodes, master, _upload(renamed))
             await send_shared_files(ctx, [renamed])
+
+
+def _upload(file: SharedFile) -> UploadFile:
+    return UploadFile(path=file.path, content=file.content, mode=file.mode)
 
 
 def _renamed(line: str, old: str, new: str) -> str:

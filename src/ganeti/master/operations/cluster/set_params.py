@@ -26,11 +26,14 @@ from ganeti.master.operations.node.candidates import fill_pool, next_candidates
 from ganeti.model import cluster_values, data_collectors, inheritance, uid_pool
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan, node_lock
+from ganeti.model.node_calls.instances import HypervisorValidateParams
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Node
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask, ask_many
 
 PLAIN = (
     "max_running_jobs",
@@ -174,7 +177,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         if "/" in name:
             return False
         wanted = [f"{directory}/{name}" for directory in IALLOCATOR_SEARCH_PATH]
-        answer = await ctx.nodes.call(view.cluster.master_node, "node_verify", checks={"filelist": wanted})
+        answer = await ask(ctx.nodes, view.cluster.master_node, NodeVerify(checks=NodeChecks(filelist=wanted)))
         return any(answer["filelist"][path] is not None for path in wanted)
 
     async def _check_on_nodes(self, ctx: OperationContext, view: ConfigView) -> None:
@@ -184,9 +187,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         cluster = inherited_parameters.changed(view.cluster, changes)
         for name in sorted(set(changes["hvparams"]) & set(cluster.enabled_hypervisors)):
             filled = inheritance.cluster_hv(cluster, name, "", ctx.catalogue.hypervisor(name).parameters)
-            for answer in await ctx.nodes.call_many(
-                nodes, "hypervisor_validate_params", hypervisor=name, hvparams=filled
-            ):
+            for answer in await ask_many(ctx.nodes, nodes, HypervisorValidateParams(hypervisor=name, hvparams=filled)):
                 if answer.error is not None:
                     node = view.node(answer.node_uuid).name
                     raise PrerequisiteError(

@@ -11,8 +11,11 @@ from ganeti.master.operations.parameters import ErrorCodes, IgnoredErrors, Simul
 from ganeti.master.verify import asking, configuration, copies
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, LockPlan
+from ganeti.model.node_calls.replica import ReplicaState
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask, ask_many
 
 
 @operation("OP_CLUSTER_VERIFY_CONFIG", examples=(Example("cluster-verify-config"),))
@@ -60,7 +63,7 @@ async def _certificates(ctx: OperationContext) -> list[Finding]:
     wanted = asking.certificates()
     master = ctx.config.view().cluster.master_node
     try:
-        answer = await ctx.nodes.call(master, "node_verify", checks={"filelist": wanted})
+        answer = await ask(ctx.nodes, master, NodeVerify(checks=NodeChecks(filelist=wanted)))
     except GanetiError as err:
         return list(configuration.certificates(None, wanted, str(err)))
     return list(configuration.certificates(answer.get("filelist", {}), wanted, None))
@@ -72,14 +75,16 @@ async def _copies(ctx: OperationContext) -> list[Finding]:
     except GanetiError as err:
         return [copies.unknown(str(err))]
     cluster = ctx.config.view().cluster
-    answers = await ctx.nodes.call_many(
+    answers = await ask_many(
+        ctx.nodes,
         copies.behind(found),
-        "replica_state",
-        cluster=cluster.uuid,
-        software=RELEASE,
-        epoch=found.epoch,
-        master=cluster.master_node,
-        time_s=ctx.clock.now_s(),
+        ReplicaState(
+            cluster=cluster.uuid,
+            software=RELEASE,
+            epoch=found.epoch,
+            master=cluster.master_node,
+            time_s=ctx.clock.now_s(),
+        ),
     )
     words = copies.refused_words(answers)
     return list(copies.findings(ctx.config.view(), found, words, ctx.clock.now_s()))

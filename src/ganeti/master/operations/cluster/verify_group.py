@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ganeti.base.errors import GanetiError
 from ganeti.base.natural import natural_key
 from ganeti.master.hook_environment import post_environment
@@ -34,11 +36,13 @@ from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.node_calls.backups import BackupList
+from ganeti.model.node_calls.programs import HooksRunner
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import ask_many
+from ganeti.ports.nodes import ask, ask_many
 
 SETTLE_S = 2.0
 """Files that differ are looked at once more after this time: another job's change may be on its way to the nodes."""
@@ -190,7 +194,7 @@ class _Work:
     async def _ask_one(self, node: Node, checks: dict[str, Any]) -> NodeReport:
         asked = self.ctx.clock.now_s()
         try:
-            answer = await self.ctx.nodes.call(node.uuid, "node_verify", checks=checks)
+            answer = await ask(self.ctx.nodes, node.uuid, NodeVerify(checks=msgspec.convert(checks, NodeChecks)))
         except GanetiError as err:
             return NodeReport(node, None, str(err))
         return NodeReport(node, answer, "", asked, self.ctx.clock.now_s())
@@ -293,5 +297,5 @@ class _Work:
 
     async def _hooks(self, env: dict[str, str]) -> list[Finding]:
         online = [node.uuid for node in self.scope.online]
-        answers = await self.ctx.nodes.call_many(online, "hooks_runner", path="cluster-verify", phase="post", env=env)
+        answers = await ask_many(self.ctx.nodes, online, HooksRunner(path="cluster-verify", phase="post", env=env))
         return list(hook_results.findings(self.scope.view, answers))

@@ -15,7 +15,8 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.lock_plans import plan
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_calls.disks import BlockdevCheckNew
-from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
+from ganeti.model.node_calls.instances import FoundInstance, HypervisorValidateParams, InstanceInfo
+from ganeti.model.node_calls.node import BridgesExist, Version
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import OF_BACKUP, Instance
 from ganeti.model.view import ConfigView
@@ -102,7 +103,7 @@ def require_online(view: ConfigView, node_uuid: str, why: str) -> None:
 async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceSpec) -> None:
     """Refuse a node that lacks a bridge the instance is to be attached to, before anything is made or stopped."""
     wanted = sorted({nic.link for nic in spec.nics if nic.mode == "bridged" and nic.link})
-    missing = await ctx.nodes.call(node_uuid, "bridges_exist", bridges=wanted) if wanted else []
+    missing = await ask(ctx.nodes, node_uuid, BridgesExist(bridges=wanted)) if wanted else []
     if missing:
         name = ctx.config.view().node(node_uuid).name
         raise PrerequisiteError(
@@ -115,9 +116,8 @@ async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceS
 async def require_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
     """Refuse hypervisor parameters that the primary node cannot use, such as files that it does not have."""
     try:
-        await ctx.nodes.call(
-            spec.primary_node_uuid, "hypervisor_validate_params", hypervisor=spec.hypervisor, hvparams=spec.hvparams
-        )
+        request = HypervisorValidateParams(hypervisor=spec.hypervisor, hvparams=spec.hvparams)
+        await ask(ctx.nodes, spec.primary_node_uuid, request)
     except PrerequisiteError:
         raise
     except (ParameterError, HypervisorError) as err:
@@ -139,7 +139,7 @@ async def require_makeable(ctx: OperationContext, spec: InstanceSpec, disks: lis
 async def reachable(ctx: OperationContext, node_uuid: str, timeout_s: float = 10.0) -> bool:
     """Whether the node's daemon answers now."""
     try:
-        await ctx.nodes.call(node_uuid, "version", deadline_s=timeout_s)
+        await ask(ctx.nodes, node_uuid, Version(), deadline_s=timeout_s)
     except NodeUnreachableError:
         return False
     except Exception as err:

@@ -49,6 +49,7 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.files import SharedFiles
+from ganeti.model.node_calls.node import Version
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -287,7 +288,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
 
     async def _check_version(self, node: Node, ctx: OperationContext) -> None:
         try:
-            version = await ctx.nodes.call(node.uuid, "version")
+            version = await ask(ctx.nodes, node.uuid, Version())
         except NodeUnreachableError as err:
             raise ExecutionError(
                 f"The node daemon of {node.name} does not answer at {node.primary_ip} ({err}): set it up with gnt-node "

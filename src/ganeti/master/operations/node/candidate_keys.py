@@ -9,10 +9,18 @@ its undo completes that, since what was taken cannot be given back without writi
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.candidate_keys import (
+    CandidateKeys,
+    NodeDemoteFromMc,
+    NodeSshKeyAdd,
+    NodeSshKeyRemove,
+    RootPublicKey,
+)
+from ganeti.model.node_calls.files import UploadFile
 from ganeti.model.objects import Node
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
-from ganeti.ports.nodes import NodeAnswer
+from ganeti.ports.nodes import NodeAnswer, ask, ask_many
 
 AUTHORITY_KEY_MODE = 0o400
 
@@ -20,8 +28,8 @@ AUTHORITY_KEY_MODE = 0o400
 async def give_candidate_keys(ctx: OperationContext, node: Node) -> None:
     """Before *node* becomes a candidate. Raises `GanetiError` if it cannot be given the authority's key."""
     cluster = ctx.config.view().cluster
-    found = await ctx.nodes.call(cluster.master_node, "candidate_keys") or {}
-    key = found.get("authority_key")
+    found = await ask(ctx.nodes, cluster.master_node, CandidateKeys())
+    key = found.authority_key
     await ctx.undo.push(_removal(ctx, node, forward=False))
     if key is None:
         ctx.log.warning(
@@ -29,15 +37,15 @@ async def give_candidate_keys(ctx: OperationContext, node: Node) -> None:
         )
     else:
         path = Paths().authority_key
-        await ctx.nodes.call(node.uuid, "upload_file", path=path, content=key, mode=AUTHORITY_KEY_MODE)
+        await ask(ctx.nodes, node.uuid, UploadFile(path=path, content=key, mode=AUTHORITY_KEY_MODE))
     if cluster.modify_ssh_setup:
-        await _let_in(ctx, node, found.get("public_keys", {}))
+        await _let_in(ctx, node, found.public_keys)
 
 
 async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]) -> None:
     """Have every node let root of *node* in, and tell *node* whom to let in."""
     view = ctx.config.view()
-    key = await ctx.nodes.call(node.uuid, "root_public_key", kind=view.cluster.ssh_key_type)
+    key = await ask(ctx.nodes, node.uuid, RootPublicKey(kind=view.cluster.ssh_key_type))
     if key is None:
         ctx.log.warning(
             f"root of node {node.name} has no ssh key of the type {view.cluster.ssh_key_type}: the node could not "
@@ -48,10 +56,10 @@ async def _let_in(ctx: OperationContext, node: Node, known: dict[str, list[str]]
     all_keys = {uuid: keys for uuid, keys in known.items() if uuid in candidates} | mine
     others = [other for other in view.nodes() if not other.offline and other.uuid != node.uuid]
     await ctx.undo.push(*_removals(node, [node, *others], forward=False))
-    await ctx.nodes.call(node.uuid, "node_ssh_key_add", keys=all_keys, remember=True, only=bool(known))
+    await ask(ctx.nodes, node.uuid, NodeSshKeyAdd(keys=all_keys, remember=True, only=bool(known)))
     if mine:
         uuids = [other.uuid for other in others]
-        _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_add", keys=mine))
+        _report(ctx, others, await ask_many(ctx.nodes, uuids, NodeSshKeyAdd(keys=mine)))
 
 
 async def end_candidacy(ctx: OperationContext, node: Node, change: Change) -> None:
@@ -92,7 +100,7 @@ async def take_candidate_keys(ctx: OperationContext, node: Node, *, everywhere: 
 
 async def _remove_files(ctx: OperationContext, node: Node) -> None:
     try:
-        await ctx.nodes.call(node.uuid, "node_demote_from_mc", master=_master_name(ctx))
+        await ask(ctx.nodes, node.uuid, NodeDemoteFromMc(master=_master_name(ctx)))
     except GanetiError as err:
         ctx.log.warning(f"Could not {_removal(ctx, node).sentence}: {err}")
 
@@ -105,13 +113,12 @@ def _lets_in(ctx: OperationContext) -> list[Node]:
 
 async def _take_from(ctx: OperationContext, node: Node, others: list[Node]) -> None:
     uuids = [other.uuid for other in others]
-    _report(ctx, others, await ctx.nodes.call_many(uuids, "node_ssh_key_remove", nodes=[node.uuid]))
+    _report(ctx, others, await ask_many(ctx.nodes, uuids, NodeSshKeyRemove(nodes=[node.uuid])))
 
 
 def _removal(ctx: OperationContext, node: Node, *, forward: bool = True) -> UndoNodeCall:
     sentence = f"take the keys of a master candidate from node {node.name}"
-    arguments = {"master": _master_name(ctx)}
-    return UndoNodeCall(sentence, node.uuid, "node_demote_from_mc", arguments, forward=forward)
+    return UndoNodeCall.of(sentence, node.uuid, NodeDemoteFromMc(master=_master_name(ctx)), forward=forward)
 
 
 def _master_name(ctx: OperationContext) -> str:
@@ -124,21 +131,18 @@ async def refresh_authorized(ctx: OperationContext, node: Node) -> None:
     view = ctx.config.view()
     if not view.cluster.modify_ssh_setup:
         return
-    found = await ctx.nodes.call(view.cluster.master_node, "candidate_keys") or {}
+    found = await ask(ctx.nodes, view.cluster.master_node, CandidateKeys())
     candidates = {other.uuid for other in view.nodes() if other.master_candidate}
-    keys = {uuid: keys for uuid, keys in found.get("public_keys", {}).items() if uuid in candidates}
+    keys = {uuid: keys for uuid, keys in found.public_keys.items() if uuid in candidates}
     if keys:  # a master that has lost its list must not have others locked out
-        _report(ctx, [node], await ctx.nodes.call_many([node.uuid], "node_ssh_key_add", keys=keys, only=True))
+        _report(ctx, [node], await ask_many(ctx.nodes, [node.uuid], NodeSshKeyAdd(keys=keys, only=True)))
 
 
 def _removals(node: Node, where: list[Node], *, forward: bool = True) -> list[UndoNodeCall]:
     sentence = "take the ssh key of node {} out of those that {} lets in"
-    arguments = {"nodes": [node.uuid]}
+    request = NodeSshKeyRemove(nodes=[node.uuid])
     return [
-        UndoNodeCall(
-            sentence.format(node.name, other.name), other.uuid, "node_ssh_key_remove", arguments, forward=forward
-        )
-        for other in where
+        UndoNodeCall.of(sentence.format(node.name, other.name), other.uuid, request, forward=forward) for other in where
     ]
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.operations.node.candidate_keys import give_candidate_keys, take_candidate_keys
 from ganeti.master.operations.node.changes import PromoteNode
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 def is_eligible(node: Node) -> bool:
@@ -52,7 +54,7 @@ def next_candidates(view: ConfigView, without: Iterable[str] = (), pool_size: in
 async def certificate_digest(ctx: OperationContext, node_uuid: str) -> str:
     """Ask a node for the digest of its client certificate; raises `ExecutionError`."""
     name = ctx.config.view().node(node_uuid).name
-    answer = await ctx.nodes.call(node_uuid, "node_verify", checks={"client-cert": True})
+    answer = await ask(ctx.nodes, node_uuid, NodeVerify(checks=NodeChecks(client_cert=True)))
     digest = answer.get("client-cert")
     if not isinstance(digest, str):
         raise ExecutionError(f"Node {name} has no client certificate: add it again with gnt-node add --readd {name}")

@@ -17,6 +17,7 @@ from ganeti.base.paths import Paths
 from ganeti.master.operations.node.candidate_keys import AUTHORITY_KEY_MODE
 from ganeti.model.configuration import Draft
 from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.candidate_keys import CandidateKeys
 from ganeti.model.node_calls.certificates import (
     RENEWED,
     CertificateState,
@@ -28,6 +29,7 @@ from ganeti.model.node_calls.certificates import (
     StageCertificate,
     UseCertificate,
 )
+from ganeti.model.node_calls.files import UploadFile
 from ganeti.model.objects import Node
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -125,7 +127,7 @@ async def _upload(ctx: OperationContext, nodes: Sequence[Node], path: str, conte
     master = ctx.config.view().cluster.master_node
     for node in nodes:
         try:
-            await ctx.nodes.call(node.uuid, "upload_file", path=path, content=content, mode=mode)
+            await ask(ctx.nodes, node.uuid, UploadFile(path=path, content=content, mode=mode))
         except GanetiError as err:
             if node.uuid == master:
                 raise
@@ -167,8 +169,9 @@ async def _share_authority(ctx: OperationContext, awake: Collection[Node]) -> No
         node for node in nodes if node.master_candidate and (node in behind or not states[node.uuid].authority_key_fits)
     ]
     if keyless and shown.authority_key_fits:
-        key = (await ctx.nodes.call(master, "candidate_keys"))["authority_key"]
-        await _upload(ctx, keyless, Paths().authority_key, key, AUTHORITY_KEY_MODE)
+        key = (await ask(ctx.nodes, master, CandidateKeys())).authority_key
+        if key is not None:
+            await _upload(ctx, keyless, Paths().authority_key, key, AUTHORITY_KEY_MODE)
 
 
 async def _settle(ctx: OperationContext, nodes: Sequence[Node]) -> None:

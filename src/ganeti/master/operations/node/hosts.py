@@ -3,8 +3,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from ganeti.model.node_calls.files import EtcHostsModify
 from ganeti.model.objects import Node
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask_many
 
 
 async def enter_host(ctx: OperationContext, node: Node) -> None:
@@ -35,7 +37,7 @@ async def remove_host(ctx: OperationContext, node: Node) -> None:
 async def _modify(ctx: OperationContext, nodes: Iterable[Node], entries: Mapping[str, str | None]) -> None:
     names = {node.uuid: node.name for node in nodes if not node.offline}
     changes = ", ".join(f"{name} {address or 'removed'}" for name, address in entries.items())
-    for answer in await ctx.nodes.call_many(list(names), "etc_hosts_modify", entries=dict(entries)):
+    for answer in await ask_many(ctx.nodes, list(names), EtcHostsModify(entries=dict(entries))):
         if answer.error is not None:
             ctx.log.warning(
                 f"/etc/hosts of node {names[answer.node_uuid]} stays as it is ({answer.error}): enter there what "

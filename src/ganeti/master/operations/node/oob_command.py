@@ -19,11 +19,13 @@ from ganeti.master.query.fields import Status
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODES, LockPlan, node_lock
+from ganeti.model.node_calls.programs import RunOob
 from ganeti.model.objects import Node
 from ganeti.model.power import ALARMING, CYCLE, HEALTH, OFF, ON, STATUS, Answer, PowerCommand, read_answer
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 _CALL_MARGIN_S = 10.0
 Row = list[tuple[int, Any]]
@@ -180,14 +182,13 @@ class OutOfBandCommand(Operation[list[Row]], frozen=True, kw_only=True, forbid_u
     async def _ask(self, target: Target, ctx: OperationContext) -> tuple[Status, Answer]:
         node = target.node
         try:
-            text = await ctx.nodes.call(
+            text = await ask(
+                ctx.nodes,
                 ctx.config.view().cluster.master_node,
-                "run_oob",
+                RunOob(
+                    oob_program=target.program, command=self.command, remote_node=node.name, timeout=float(self.timeout)
+                ),
                 deadline_s=self.timeout + _CALL_MARGIN_S,
-                oob_program=target.program,
-                command=self.command,
-                remote_node=node.name,
-                timeout=float(self.timeout),
             )
         except GanetiError as err:
             ctx.log.warning(f"Out-of-band command {self.command} failed for node {node.name}: {err}")

@@ -12,9 +12,11 @@ from ganeti.master.operations.node.hosts import remove_host
 from ganeti.master.operations.parameters import NodeName, NodeUuid
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.daemons import NodeLeaveCluster
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 @operation(
@@ -76,7 +78,7 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_u
         modify_ssh_setup = ctx.config.view().cluster.modify_ssh_setup
         if not node.offline:
             try:
-                await ctx.nodes.call(node.uuid, "node_leave_cluster", modify_ssh_setup=modify_ssh_setup)
+                await ask(ctx.nodes, node.uuid, NodeLeaveCluster(modify_ssh_setup=modify_ssh_setup))
                 return
             except GanetiError as err:
                 ctx.log.warning(f"Errors encountered on the remote node while leaving the cluster: {err}")

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import GanetiError
 from ganeti.model.configuration import Draft
+from ganeti.model.node_calls.candidate_keys import CandidateKeys, NodeSshKeyAdd
 from ganeti.model.node_calls.certificates import MakeRootKey, UseRootKey
 from ganeti.model.objects import Node
 from ganeti.ports.config import Change
@@ -34,7 +35,7 @@ async def renew_root_keys(ctx: OperationContext, nodes: list[Node], kind: str, b
     asleep = [node.name for node in view.nodes() if node.uuid not in asked]
     if asleep:
         ctx.log.warning(f"The ssh keys of {', '.join(asleep)} stay as they are: add it again when it answers (--readd)")
-    known = (await ctx.nodes.call(view.cluster.master_node, "candidate_keys") or {}).get("public_keys", {})
+    known = (await ask(ctx.nodes, view.cluster.master_node, CandidateKeys())).public_keys
     made = await _make(ctx, nodes, kind, bits)
     candidates = [node for node in nodes if node.master_candidate and node.uuid in made]
     both = {node.uuid: [*known.get(node.uuid, []), made[node.uuid]] for node in candidates}
@@ -64,7 +65,7 @@ async def _use(ctx: OperationContext, node: Node, kind: str, public: str) -> boo
 
 async def _let_in(ctx: OperationContext, nodes: list[Node], keys: dict[str, list[str]]) -> list[str]:
     """Gives the names of nodes that could not be told."""
-    answers = await ctx.nodes.call_many([node.uuid for node in nodes], "node_ssh_key_add", keys=keys)
+    answers = await ask_many(ctx.nodes, [node.uuid for node in nodes], NodeSshKeyAdd(keys=keys))
     _report(ctx, nodes, answers, "does not know the new ssh keys")
     return [node.name for node, answer in zip(nodes, answers, strict=True) if answer.error is not None]
 

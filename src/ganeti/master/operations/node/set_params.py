@@ -44,10 +44,12 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_NODES, LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.node import NodeHasIpAddress, Version
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
+from ganeti.ports.nodes import ask
 
 SHOWN = ("master_candidate", "drained", "offline", "master_capable", "vm_capable", "powered", "secondary_ip")
 Changes = list[tuple[str, str]]
@@ -122,7 +124,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         if self.secondary_ip is None or node.offline:
             return None
         addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
-        answer: bool = await ctx.nodes.call(node.uuid, "node_has_ip_address", address=self.secondary_ip)
+        answer: bool = await ask(ctx.nodes, node.uuid, NodeHasIpAddress(address=self.secondary_ip))
         return answer
 
     def check(self, view: ConfigView, facts: bool | None, ctx: OperationContext) -> Checked:
@@ -268,7 +270,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         await ctx.undo.push(UndoChange(f"mark node {node.name} offline again", ReplaceNode(node=node)))
         await ctx.config.commit(ReplaceNode(node=replace(node, offline=False)))
         try:
-            version = await ctx.nodes.call(node.uuid, "version")
+            version = await ask(ctx.nodes, node.uuid, Version())
         except NodeCallError as err:
             raise ExecutionError(
                 f"Node {node.name} is being de-offlined but fails the version check ({err}): start its node daemon, or "

@@ -11,8 +11,10 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import NodeUuids
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, node_lock
+from ganeti.model.node_calls.node import TestDelay as Wait
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask_many
 
 
 @operation(
@@ -70,7 +72,7 @@ class TestDelay(Operation[None], frozen=True, kw_only=True, forbid_unknown_field
         if self.on_master or not nodes:
             await ctx.clock.sleep(self.duration)
         if nodes:
-            for answer in await ctx.nodes.call_many(nodes, "test_delay", duration=self.duration):
+            for answer in await ask_many(ctx.nodes, nodes, Wait(duration=self.duration)):
                 if answer.error is not None:
                     raise ExecutionError(f"Failure during test_delay: {answer.error}")
 

@@ -12,6 +12,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.instances import Console
+from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
@@ -21,8 +22,6 @@ from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
-    MigrationStatus,
-    MigrationTarget,
     RunningInstance,
     Sighting,
 )

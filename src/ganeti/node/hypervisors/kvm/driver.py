@@ -14,13 +14,12 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.instances import Console
+from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
-    MigrationStatus,
-    MigrationTarget,
     RunningInstance,
     Sighting,
 )

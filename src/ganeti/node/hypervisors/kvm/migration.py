@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
-from ganeti.node.hypervisors.interface import MigrationStatus, MigrationTarget
 from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, plugging, process, record
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.ports import listen_on_free_port

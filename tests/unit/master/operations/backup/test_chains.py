@@ -140,12 +140,12 @@ def test_a_backup_is_checked_as_a_whole_before_the_disks_are_written(bed: Bed) -
     bed.damaged = True
     with pytest.raises(BlockDeviceError, match="damaged"):
         restore(bed)
-    assert [fill["writes"] for fill in bed.fills] == [False]
+    assert [fill.get("writes", True) for fill in bed.fills] == [False]
     assert bed.config.find_instance("web1").reverting is None, "its disks are as they were"
     bed.damaged = False
     bed.fills.clear()
     restore(bed)
-    order = [(fill["disk"].index, fill["writes"], fill["mark"]) for fill in bed.fills]
+    order = [(fill["disk"].index, fill.get("writes", True), fill["mark"]) for fill in bed.fills]
     assert order == [(0, False, None), (1, False, None), (0, True, MARK), (1, True, MARK)]
     assert bed.config.find_instance("web1").reverting is None
 
@@ -154,7 +154,7 @@ def test_an_interrupted_restore_in_place_is_not_started_and_can_be_repeated(bed:
     bed.instance(1)
     bed.backed_up("uuid-a")
 
-    def dies(name: str, *, writes: bool, **_: Any) -> str:
+    def dies(name: str, *, writes: bool = True, **_: Any) -> str:
         if writes:
             raise BlockDeviceError("the node lost power")
         return "boot"

@@ -84,7 +84,12 @@ def test_a_moved_instance_is_down_first_and_goes_at_the_end(source: FakeContext)
         "node1 transfer_key_remove",
         "node1 export_discard",
     ]
-    assert (sent[0]["host"], sent[0]["port"], sent[0]["magic"], sent[0]["dump"]) == ("10.0.0.9", 4711, "magic-1", "")
+    assert (sent[0]["host"], sent[0]["port"], sent[0]["magic"], sent[0].get("dump")) == (
+        "10.0.0.9",
+        4711,
+        "magic-1",
+        None,
+    )
     assert source.config.view().uuid_by_name("instances", "web1") is None
     assert "Disk 0 is sent: 5 MiB" in source.lines
 

@@ -11,6 +11,7 @@ from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.operations.cluster.destroy import DestroyCluster
 from ganeti.master.operations.cluster.post_init import FinishClusterInit
 from ganeti.model.locks import BGL
+from ganeti.model.node_calls.mastership import MasterAddress
 
 
 def test_the_first_job_takes_the_address() -> None:
@@ -20,12 +21,7 @@ def test_the_first_job_takes_the_address() -> None:
     operation = FinishClusterInit()
     assert operation.locks(ctx.config.view()).exclusive == {BGL}
     assert run(operation, ctx) is True
-    assert taken == [
-        {
-            "master": {"ip": "10.77.0.100", "netdev": "eth0", "netmask": 32, "ip_family": 2},
-            "use_external_mip_script": False,
-        }
-    ]
+    assert taken == [{"master": MasterAddress(ip="10.77.0.100", netdev="eth0", netmask=32, ip_family=2)}]
 
 
 def test_without_the_address_the_cluster_begins_all_the_same() -> None:

@@ -201,7 +201,7 @@ def test_a_disk_that_is_missing_or_faulty(fault: str | None, line: str) -> None:
     good, lines = cluster.group()
     assert [text for text in lines if "ERROR" in text] == [f"  - ERROR:{line.format(path=disk.logical_id[1])}"]
     assert good is False
-    assert [each.uuid for each in cluster.asked["node2"]["disk-status"]] == [disk.uuid]
+    assert [each["uuid"] for each in cluster.asked["node2"]["disk-status"]] == [disk.uuid]
     assert cluster.asked["node3"]["disk-status"] == []
 
 

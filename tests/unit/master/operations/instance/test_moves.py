@@ -132,9 +132,10 @@ def test_a_migration_without_progress_is_given_up(ctx: FakeContext) -> None:
 
 
 def test_a_guest_that_did_not_arrive_runs_on_where_it_was(ctx: FakeContext) -> None:
-    def finalize(name: str, success: bool, **_: Any) -> None:
+    def finalize(name: str, success: bool, **_: Any) -> dict[str, bool]:
         if success:
             raise HypervisorError("Node node2: web1 did not arrive")
+        return {"settled": False}
 
     ctx.nodes.handlers["instance_finalize_migration_dst"] = finalize
     with pytest.raises(ExecutionError, match="it runs on where it was: Node node2: web1 did not arrive"):

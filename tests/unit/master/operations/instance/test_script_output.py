@@ -18,7 +18,7 @@ def context(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> FakeContext:
     monkeypatch.setattr(script_output, "POLL_S", 0.01)
     made = FakeContext(configuration(), catalogue())
 
-    def said(name: str, *, token: str, offset: int, is_over: bool) -> dict[str, Any]:
+    def said(name: str, *, token: str, offset: int, is_over: bool = False) -> dict[str, Any]:
         assert token
         new = lines[offset : offset + 100]
         return {"lines": new, "offset": offset + len(new), "log": "/var/log/ganeti/os/add.log"}

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.fakes.context import FakeContext, FakeNodes, run
+from tests.fakes.context import FakeContext, FakeNodes, made_up, run
 from tests.fakes.engine_world import MemoryWorld
 from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
@@ -124,8 +124,8 @@ class Nodes(FakeNodes):
             await migration.yield_disks(state, instance)
         else:
             handler = self.handlers.get(call)
-            return handler(node, **arguments) if callable(handler) else None
-        return None
+            return handler(node, **arguments) if callable(handler) else made_up(call)
+        return made_up(call)
 
     def sizes_mib(self) -> list[dict[str, int]]:
         return [

@@ -166,7 +166,7 @@ def test_ssh_is_left_alone_where_the_cluster_does_not_look_after_it() -> None:
     run(AddNodeToCluster(node_name="node4", node_setup=True), asked.ctx)
     run(RemoveNodeFromCluster(node_name="node4"), asked.ctx)
     assert list(asked.told("upload_file")) == ["node2"]
-    assert asked.told("node_leave_cluster") == {"node4": {"modify_ssh_setup": False}}
+    assert asked.told("node_leave_cluster") == {"node4": {}}
     assert not any("ssh" in line for line in asked.ctx.story)
 
 

@@ -18,7 +18,7 @@ from ganeti.model.node_calls.hotplug import (
     InstanceChangeParameters,
     InstanceHotplugObstacles,
 )
-from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.instances import InstanceBalloonMemory, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -101,10 +101,10 @@ def check_disks_in_use(instance: Instance, changes: Sequence[DeviceChange], fact
 
 async def balloon(ctx: OperationContext, old: Instance, spec: InstanceSpec, before_mib: int, memory_mib: int) -> None:
     """Give the guest another amount of memory, within what it was started with."""
-    arguments = {"instance": bare(spec), "memory_mib": before_mib}
+    back = InstanceBalloonMemory(instance=bare(spec), memory_mib=before_mib)
     sentence = f"give {spec.name} its {before_mib} MiB of memory again"
-    await ctx.undo.push(UndoNodeCall(sentence, old.primary_node, "instance_balloon_memory", arguments))
-    await ctx.nodes.call(old.primary_node, "instance_balloon_memory", instance=spec, memory_mib=memory_mib)
+    await ctx.undo.push(UndoNodeCall.of(sentence, old.primary_node, back))
+    await ask(ctx.nodes, old.primary_node, InstanceBalloonMemory(instance=spec, memory_mib=memory_mib))
 
 
 async def change_devices(ctx: OperationContext, old: Instance, wanted: InstanceSpec, plan: LivePlan) -> None:
@@ -125,9 +125,9 @@ async def change_parameters(
     before = bare(instance_spec(ctx.config.view(), ctx.catalogue, old))
     after = replace(before, hvparams=wanted.hvparams, beparams=wanted.beparams)
     names = list(plan.parameters)
-    undo: dict[str, Any] = {"instance": before, "names": names}
+    back = InstanceChangeParameters(instance=before, names=names)
     sentence = f"give the guest of {old.name} its former {', '.join(name.partition('/')[2] for name in names)}"
-    await ctx.undo.push(UndoNodeCall(sentence, before.primary_node_uuid, InstanceChangeParameters.call, undo))
+    await ctx.undo.push(UndoNodeCall.of(sentence, before.primary_node_uuid, back))
     try:
         return await ask(ctx.nodes, before.primary_node_uuid, InstanceChangeParameters(instance=after, names=names))
     except HypervisorError as err:
@@ -135,9 +135,8 @@ async def change_parameters(
 
 
 async def _change_nics(ctx: OperationContext, before: InstanceSpec, wanted: InstanceSpec) -> None:
-    undo: dict[str, Any] = {"instance": before}
     sentence = f"give the guest of {before.name} the NICs that it had"
-    await ctx.undo.push(UndoNodeCall(sentence, before.primary_node_uuid, InstanceChangeNics.call, undo))
+    await ctx.undo.push(UndoNodeCall.of(sentence, before.primary_node_uuid, InstanceChangeNics(instance=before)))
     # The parameters of the machine that runs: new ones hold from the next start on.
     asked = replace(before, nics=wanted.nics)
     try:
@@ -153,9 +152,8 @@ async def _change_disks(ctx: OperationContext, before: InstanceSpec, wanted: Ins
     if coming.primary.spec.disks:
         await push_undo(ctx, coming.open())
         await open_disks(ctx, coming)
-    undo: dict[str, Any] = {"instance": before}
     sentence = f"give the guest of {before.name} the disks that it had"
-    await ctx.undo.push(UndoNodeCall(sentence, before.primary_node_uuid, InstanceChangeDisks.call, undo))
+    await ctx.undo.push(UndoNodeCall.of(sentence, before.primary_node_uuid, InstanceChangeDisks(instance=before)))
     try:
         await ask(
             ctx.nodes,

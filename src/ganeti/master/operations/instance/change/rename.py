@@ -26,7 +26,7 @@ from ganeti.master.operations.parameters import InstanceName, InstanceUuid, IpCh
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, instance_lock
-from ganeti.model.node_calls.disks import BlockdevGetdimensions
+from ganeti.model.node_calls.disks import BlockdevGetdimensions, BlockdevRename
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
@@ -164,10 +164,10 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             _refuse_files(spec, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
         ctx.log.info("* renaming the files of its disks...")
         for disk, renamed in zip(there, then, strict=True):
-            arguments = {"disk": renamed, "logical_id": disk.logical_id}
             sentence = f"give disk {disk.index} of {spec.name} its former name"
-            await ctx.undo.push(UndoNodeCall(sentence, spec.primary_node_uuid, "blockdev_rename", arguments))
-            await ctx.nodes.call(spec.primary_node_uuid, "blockdev_rename", disk=disk, logical_id=renamed.logical_id)
+            back = BlockdevRename(disk=renamed, logical_id=disk.logical_id)
+            await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, back))
+            await ask(ctx.nodes, spec.primary_node_uuid, BlockdevRename(disk=disk, logical_id=renamed.logical_id))
 
     async def _tell_system(self, checked: Checked, ctx: OperationContext) -> None:
         """Run the rename script of its OS; a failure is only told, since the instance has its new name."""

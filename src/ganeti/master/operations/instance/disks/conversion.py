@@ -12,12 +12,14 @@ from ganeti.master.operations.instance.disks.disk_steps import close_disks, open
 from ganeti.master.operations.instance.wanted.device_changes import DiskChanges
 from ganeti.master.operations.instance.wanted.disk_places import instance_directory, place_disks
 from ganeti.master.operations.instance.wanted.modification import Facts
+from ganeti.model.node_calls.disks import BlockdevConvert
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.placement_requests import AllocateSecondary
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort, OperationContext
+from ganeti.ports.nodes import ask
 
 
 def wanted_template(view: ConfigView, catalogue: Catalogue, instance: Instance, name: str) -> TemplateTraits:
@@ -170,4 +172,4 @@ async def copy_disks(ctx: OperationContext, old: Instance, spec: InstanceSpec) -
 async def _copy(ctx: OperationContext, spec: InstanceSpec, sources: Sequence[DiskSpec]) -> None:
     for source, target in zip(sources, spec.disks, strict=True):
         ctx.log.info(f"* Copying disk {source.index} from {source.template} to {target.template}")
-        await ctx.nodes.call(spec.primary_node_uuid, "blockdev_convert", source=source, target=target, owner=spec.name)
+        await ask(ctx.nodes, spec.primary_node_uuid, BlockdevConvert(source=source, target=target, owner=spec.name))

@@ -7,7 +7,7 @@ from typing import Any
 from ganeti.base.errors import ExecutionError, GanetiError
 from ganeti.master.disk_plan import DiskPlan, DiskStep, Side, disk_plan
 from ganeti.master.operations.instance.existing import require_one_moment
-from ganeti.model.node_calls.disks import BlockdevFind, DiskStatus
+from ganeti.model.node_calls.disks import BlockdevFind, BlockdevWipe, DiskStatus
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -31,7 +31,7 @@ async def push_undo(ctx: OperationContext, steps: Iterable[DiskStep]) -> None:
 
 
 async def take(ctx: OperationContext, step: DiskStep) -> None:
-    await ctx.nodes.call(step.side.node_uuid, step.call, **step.arguments)
+    await ask(ctx.nodes, step.side.node_uuid, step.request)
 
 
 async def create_disks(
@@ -69,7 +69,7 @@ async def wipe(ctx: OperationContext, side: Side, disk: DiskSpec, *, from_mib: i
     ctx.log.info(f"* Wiping disk {disk.index}")
     for offset_mib in range(from_mib, disk.size_mib, WIPE_STEP_MIB):
         size_mib = min(WIPE_STEP_MIB, disk.size_mib - offset_mib)
-        await ctx.nodes.call(side.node_uuid, "blockdev_wipe", disk=disk, offset_mib=offset_mib, size_mib=size_mib)
+        await ask(ctx.nodes, side.node_uuid, BlockdevWipe(disk=disk, offset_mib=offset_mib, size_mib=size_mib))
         ctx.log.progress(f"disk {disk.index}", offset_mib + size_mib, disk.size_mib)
 
 

@@ -24,7 +24,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.disks import BlockdevFind
-from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.instances import InstanceInfo, InstanceResizeDisk
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -125,7 +125,7 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
         await _grow(ctx, disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None))
         if running is not None:
-            await ctx.nodes.call(spec.primary_node_uuid, "instance_resize_disk", instance=spec, disk=grown)
+            await ask(ctx.nodes, spec.primary_node_uuid, InstanceResizeDisk(instance=spec, disk=grown))
         status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
         if status is None or (status.size_mib or 0) < checked.size_mib:
             raise ExecutionError(
@@ -161,7 +161,7 @@ async def _grow(ctx: OperationContext, steps: list[DiskStep]) -> None:
         except GanetiError:
             for undo in grown:
                 try:
-                    await ctx.nodes.call(undo.node_uuid, undo.call, **undo.arguments)
+                    await undo.carry_out(ctx.nodes)
                 except GanetiError as err:
                     ctx.log.warning(f"Could not {undo.sentence}: {err}")
             raise

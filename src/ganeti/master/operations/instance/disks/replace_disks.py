@@ -26,7 +26,8 @@ from ganeti.master.operations.parameters import Allocator, IgnorePolicy, Instanc
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_calls.disks import FAULTY, GOOD, BlockdevFind
+from ganeti.model.node_calls.disks import FAULTY, GOOD, BlockdevFind, BlockdevRemove, BlockdevRenew, BlockdevShutdown
+from ganeti.model.node_calls.instances import InstanceDisksRemove
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import Catalogue
@@ -217,11 +218,11 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         change = MoveCopies(
             instance_uuid=checked.instance.uuid, disks=list(moved.disks), stand_ins=dict(moved.stand_ins)
         )
-        await self._each_old(ctx, checked, "blockdev_shutdown", "is open still")  # others get its minors and ports now
+        await self._each_old(ctx, checked, BlockdevShutdown, "is open still")  # others get its minors and ports now
         await ctx.undo.push(_completion(view, checked, change))
         await ctx.config.commit(change)
         ctx.log.info(f"* removing the old copies on {view.node(checked.secondary).name}")
-        await self._each_old(ctx, checked, "blockdev_remove", "stays")
+        await self._each_old(ctx, checked, BlockdevRemove, "stays")
         await ctx.config.commit(change, settles=True)
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
@@ -242,11 +243,10 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         for disk in checked.spec.disks:
             if disk.uuid in checked.bad:
                 sentence = f"make the copy of disk {disk.index} of {checked.spec.name} on {side.node_name} anew"
-                await ctx.undo.push(
-                    UndoNodeCall(sentence, side.node_uuid, "blockdev_renew", {"disk": disk}, forward=True)
-                )
+                renew = BlockdevRenew(disk=disk)
+                await ctx.undo.push(UndoNodeCall.of(sentence, side.node_uuid, renew, forward=True))
                 ctx.log.info(f"* making the copy of disk {disk.index} on {side.node_name} anew")
-                await ctx.nodes.call(side.node_uuid, "blockdev_renew", disk=disk)
+                await ask(ctx.nodes, side.node_uuid, renew)
         if opens_later:
             await push_undo(ctx, plan_now.open())
         await self._complete(ctx, checked, plan_now)
@@ -285,14 +285,20 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                     f"wait until both are equal (gnt-instance activate-disks --wait-for-sync {checked.spec.name})"
                 )
 
-    async def _each_old(self, ctx: OperationContext, checked: Checked, call: str, otherwise: str) -> None:
+    async def _each_old(
+        self,
+        ctx: OperationContext,
+        checked: Checked,
+        request: type[BlockdevShutdown | BlockdevRemove],
+        otherwise: str,
+    ) -> None:
         """Do this to each copy on the node that is left, as far as that node does it; its daemon may be restarting."""
         node = ctx.config.view().node(checked.secondary)
         tries = 1 if node.offline else _TRIES
         for disk in checked.spec.disks:
             while True:
                 try:
-                    await ctx.nodes.call(node.uuid, call, disk=disk)
+                    await ask(ctx.nodes, node.uuid, request(disk=disk))
                 except GanetiError as err:
                     tries -= 1
                     if tries > 0:
@@ -380,11 +386,10 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 def _completion(view: ConfigView, checked: Checked, change: MoveCopies) -> UndoChange:
     """All copies are complete: from now on the move is completed, and what is left of the old copies removed."""
     new, old = view.node(checked.new_secondary), view.node(checked.secondary)
-    rest = UndoNodeCall(
+    rest = UndoNodeCall.of(
         f"remove the old copies of {checked.spec.name} on {old.name}",
         old.uuid,
-        "instance_disks_remove",
-        {"instance": bare(checked.spec)},
+        InstanceDisksRemove(instance=bare(checked.spec)),
         forward=True,
     )
     sentence = f"complete that {new.name} is the secondary node of {checked.spec.name}"

@@ -49,9 +49,10 @@ async def exchange_disks(ctx: OperationContext, old: Instance, spec: InstanceSpe
     coming = plan_of(ctx, replace(before, disks=disks))
     await push_undo(ctx, coming.open())
     await open_disks(ctx, coming)
-    undo = {"instance": before, "disks": disks, "give_up": True}
     sentence = f"end the copying of disks of {old.name}"
-    await ctx.undo.push(UndoNodeCall(sentence, node_uuid, InstanceExchangeDisks.call, undo))
+    await ctx.undo.push(
+        UndoNodeCall.of(sentence, node_uuid, InstanceExchangeDisks(instance=before, disks=disks, give_up=True))
+    )
     ctx.log.info(f"* Copying the disks of {old.name} while it runs")
     while copies := await ask(ctx.nodes, node_uuid, InstanceMirrorDisks(instance=before, disks=disks)):
         done, total = sum(copy.done_bytes for copy in copies), max(1, sum(copy.total_bytes for copy in copies))
@@ -61,9 +62,9 @@ async def exchange_disks(ctx: OperationContext, old: Instance, spec: InstanceSpe
         ctx.log.progress("disks are copied", min(done, total - 1), total)
         await ctx.clock.sleep(SYNC_POLL_S)
     plan = plan_of(ctx, before)
-    exchange = DiskStep(plan.primary, InstanceExchangeDisks.call, {"instance": before, "disks": disks})
+    exchange = DiskStep(plan.primary, InstanceExchangeDisks(instance=before, disks=disks))
     removal = plan.remove()
-    finish = DiskStep(plan.primary, InstanceExchangeDisks.call, {"instance": before, "disks": disks, "finish": True})
+    finish = DiskStep(plan.primary, InstanceExchangeDisks(instance=before, disks=disks, finish=True))
     sentence = f"complete the conversion of disks of {old.name}"
     await ctx.undo.push(completion([finish, *removal], sentence, change))
     for step in [exchange, *removal]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_SNAPSHOT: keep the disks of an instance as they are under a name, and go back to that."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 
@@ -20,8 +20,10 @@ from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
 from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.snapshots import InstanceSnapshotRemove, InstanceSnapshotRevert, InstanceSnapshotTake
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -130,8 +132,8 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
         marked = ctx.config.view().instance(spec.uuid).reverting is not None
         if self.action == "revert" and len(spec.disks) > 1:
             await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=self.snapshot_name))
-        call = "instance_snapshot_take" if self.action == "create" else f"instance_snapshot_{self.action}"
-        frozen = await ctx.nodes.call(spec.primary_node_uuid, call, instance=bare(spec), name=self.snapshot_name)
+        request = _REQUESTS[self.action](instance=bare(spec), name=str(self.snapshot_name))
+        frozen = await ask(ctx.nodes, spec.primary_node_uuid, request)
         if self.action == "create":
             how = ", its file systems were frozen meanwhile" if frozen else ""
             ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} taken{how}")
@@ -143,6 +145,13 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
             ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} removed")
         found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
         return _by_name(found)
+
+
+_REQUESTS: dict[str, type[NodeRequest[Any]]] = {
+    "create": InstanceSnapshotTake,
+    "revert": InstanceSnapshotRevert,
+    "remove": InstanceSnapshotRemove,
+}
 
 
 def _by_name(found: list[list[Snapshot]]) -> Kept:

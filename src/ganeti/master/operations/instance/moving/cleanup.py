@@ -4,10 +4,11 @@
 from ganeti.base.errors import ExecutionError
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.migration import InstanceFinalizeMigrationDst
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.ports.context import OperationContext
-from ganeti.ports.nodes import ask_many
+from ganeti.ports.nodes import ask, ask_many
 
 ANSWER_WITHIN_S = 30.0
 
@@ -38,6 +39,6 @@ async def clean_up(ctx: OperationContext, instance: Instance, spec: InstanceSpec
         )
     for uuid in nodes:
         if uuid != found[0]:
-            await ctx.nodes.call(uuid, "instance_finalize_migration_dst", instance=spec, success=False)
+            await ask(ctx.nodes, uuid, InstanceFinalizeMigrationDst(instance=spec, success=False))
     await ctx.config.commit(SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=found[0]), settles=True)
     ctx.log.info(f"* instance running on {view.node(found[0]).name}")

@@ -44,6 +44,7 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
+from ganeti.model.node_calls.instances import InstanceDisksSteal
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -235,8 +236,8 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     view = ctx.config.view()
     moved = instance_spec(view, ctx.catalogue, view.instance(spec.uuid))
     if steal:
-        await ctx.nodes.call(
-            move.target_uuid, "instance_disks_steal", instance=moved, reason=f"failover from {spec.primary_node}"
+        await ask(
+            ctx.nodes, move.target_uuid, InstanceDisksSteal(instance=moved, reason=f"failover from {spec.primary_node}")
         )
         if should_run:
             await wait_for_its_end(ctx, moved, spec.primary_node)

@@ -6,7 +6,6 @@ knows which of both is true, and is asked (`migration_resolve`).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
@@ -22,6 +21,20 @@ from ganeti.master.instance_spec import bare
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks.disk_steps import plan_of, push_undo, take
 from ganeti.master.operations.instance.existing import require_bridges
+from ganeti.model.node_calls.instances import InstanceBalloonMemory, InstanceDisksAssemble
+from ganeti.model.node_calls.migration import (
+    AcceptInstance,
+    InstanceFinalizeMigrationDst,
+    InstanceFinalizeMigrationSrc,
+    InstanceGetMigrationStatus,
+    InstanceMigrate,
+    MigrationContinue,
+    MigrationHandOver,
+    MigrationInfo,
+    MigrationResolve,
+    MigrationTakeOver,
+    MigrationTarget,
+)
 from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Node
@@ -100,83 +113,75 @@ class GuestMigration:
             )
         ctx.log.info(f"* shrinking the memory of the instance from {memory_mib} to {free_mib} MiB")
         await ctx.undo.push(
-            UndoNodeCall(
+            UndoNodeCall.of(
                 f"give {spec.name} its {memory_mib} MiB of memory back",
                 self.way.source_uuid,
-                "instance_balloon_memory",
-                {"instance": bare(spec), "memory_mib": memory_mib},
+                InstanceBalloonMemory(instance=bare(spec), memory_mib=memory_mib),
             )
         )
-        await ctx.nodes.call(self.way.source_uuid, "instance_balloon_memory", instance=spec, memory_mib=free_mib)
+        await ask(ctx.nodes, self.way.source_uuid, InstanceBalloonMemory(instance=spec, memory_mib=free_mib))
 
-    async def accept(self, *, then: UndoNodeCall | None = None) -> dict[str, Any]:
+    async def accept(self, *, then: UndoNodeCall | None = None) -> MigrationTarget:
         """Have the target wait for the guest; *then* is what completes the work after an arrival."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
         ctx.log.info(f"* preparing {target.name} to accept the instance")
-        info = await ctx.nodes.call(self.way.source_uuid, "migration_info", instance=spec)
+        info = await ask(ctx.nodes, self.way.source_uuid, MigrationInfo(instance=spec))
         steps = plan_of(ctx, spec).admit(target.uuid, target.name)
         await push_undo(ctx, steps)
         await ctx.undo.push(
-            UndoNodeCall(
-                f"clean up {target.name}",
-                target.uuid,
-                "instance_finalize_migration_dst",
-                {"instance": bare(spec), "success": False},
+            UndoNodeCall.of(
+                f"clean up {target.name}", target.uuid, InstanceFinalizeMigrationDst(instance=bare(spec), success=False)
             )
         )
         for step in steps:
             await take(ctx, step)
-        found: dict[str, Any] = await ctx.nodes.call(
-            target.uuid, "accept_instance", instance=spec, info=info, address=target.secondary_ip
-        )
+        found = await ask(ctx.nodes, target.uuid, AcceptInstance(instance=spec, info=info, address=target.secondary_ip))
         await ctx.undo.push(
-            UndoNodeCall(
+            UndoNodeCall.of(
                 f"let {spec.name} run on {spec.primary_node} again",
                 self.way.source_uuid,
-                "migration_resolve",
-                {"instance": bare(spec)},
+                MigrationResolve(instance=bare(spec)),
                 settled_change=self.arrival,
-                settled_call=UndoNodeCall(
+                settled_call=UndoNodeCall.of(
                     f"let {spec.name} stay on {target.name}",
                     target.uuid,
-                    "instance_finalize_migration_dst",
-                    {"instance": bare(spec), "success": True, "may_have_ended": True},
+                    InstanceFinalizeMigrationDst(instance=bare(spec), success=True, may_have_ended=True),
                     settled_call=then,
                 ),
             )
         )
         return found
 
-    async def send(self, where: dict[str, Any]) -> None:
+    async def send(self, where: MigrationTarget) -> None:
         """Send the guest until nothing of it is left to send; raises `ExecutionError`."""
         ctx, way = self.ctx, self.way
         ctx.log.info(f"* migrating instance to {way.target.name}")
-        await ctx.nodes.call(way.source_uuid, "instance_migrate", instance=way.spec, target=where, live=way.live)
+        await ask(ctx.nodes, way.source_uuid, InstanceMigrate(instance=way.spec, target=where, live=way.live))
         await self._follow()
 
     async def hand_over(self) -> None:
         """The guest has stopped: where both nodes have a copy of its disks, the target's is written from now on."""
         spec = self.way.spec
         if self.ctx.config.view().secondary_nodes(self.ctx.config.view().instance(spec.uuid)):
-            await self.ctx.nodes.call(self.way.source_uuid, "migration_hand_over", instance=spec)
-            await self.ctx.nodes.call(self.way.target.uuid, "migration_take_over", instance=spec)
+            await ask(self.ctx.nodes, self.way.source_uuid, MigrationHandOver(instance=spec))
+            await ask(self.ctx.nodes, self.way.target.uuid, MigrationTakeOver(instance=spec))
 
     async def arrive(self) -> None:
         """The target is told that the guest is there for good; raises `ExecutionError` where it went back."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target.uuid
         try:
-            await ctx.nodes.call(target, "instance_finalize_migration_dst", instance=spec, success=True)
+            await ask(ctx.nodes, target, InstanceFinalizeMigrationDst(instance=spec, success=True))
         except HypervisorError as err:
             # The source has sent everything and the target could not use it: the guest is still whole on the source.
-            await ctx.nodes.call(target, "instance_finalize_migration_dst", instance=spec, success=False)
+            await ask(ctx.nodes, target, InstanceFinalizeMigrationDst(instance=spec, success=False))
             source = self.way.source_uuid
-            await ctx.nodes.call(source, "instance_finalize_migration_src", instance=spec, success=False)
+            await ask(ctx.nodes, source, InstanceFinalizeMigrationSrc(instance=spec, success=False))
             raise ExecutionError(f"Could not migrate instance {spec.name}, it runs on where it was: {err}") from err
 
     async def leave(self) -> None:
         """The source is told that the guest has left."""
         source = self.way.source_uuid
-        await self.ctx.nodes.call(source, "instance_finalize_migration_src", instance=self.way.spec, success=True)
+        await ask(self.ctx.nodes, source, InstanceFinalizeMigrationSrc(instance=self.way.spec, success=True))
 
     async def settle(self) -> None:
         """The guest has arrived: both nodes are told, then it is written down; repeating any of it does no harm."""
@@ -195,7 +200,7 @@ class GuestMigration:
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
         if ctx.config.view().secondary_nodes(ctx.config.view().instance(spec.uuid)):
             try:
-                await ctx.nodes.call(target.uuid, "instance_disks_assemble", instance=spec)
+                await ask(ctx.nodes, target.uuid, InstanceDisksAssemble(instance=spec))
             except GanetiError as err:
                 ctx.log.warning(f"The disks of {spec.name} on {target.name} need a look: {err}")
 
@@ -205,23 +210,23 @@ class GuestMigration:
         moved, moved_at_s = -1, ctx.clock.now_s()
         began_s = moved_at_s
         while True:
-            status = await ctx.nodes.call(source, "instance_get_migration_status", instance=spec)
-            state = status["status"]
+            status = await ask(ctx.nodes, source, InstanceGetMigrationStatus(instance=spec))
+            state = status.status
             if state == "completed":
-                ctx.log.progress("memory", status["total_ram"], status["total_ram"])
+                ctx.log.progress("memory", status.total_ram, status.total_ram)
                 return
             if state in ("failed", "cancelled", "none"):
-                reason = status.get("error") or "the hypervisor gave no reason"
+                reason = status.error or "the hypervisor gave no reason"
                 raise ExecutionError(f"Could not migrate instance {spec.name}: {state}: {reason}")
             if state == "pre-switchover":
                 await self.hand_over()
-                await ctx.nodes.call(source, "migration_continue", instance=spec)
+                await ask(ctx.nodes, source, MigrationContinue(instance=spec))
                 await ctx.clock.sleep(SWITCH_POLL_S)
                 continue
-            if status["transferred_ram"] != moved:
-                moved, moved_at_s = status["transferred_ram"], ctx.clock.now_s()
+            if status.transferred_ram != moved:
+                moved, moved_at_s = status.transferred_ram, ctx.clock.now_s()
                 # More is sent than there is, since the guest goes on writing: the end is said once, above.
-                ctx.log.progress("memory", moved, max(status["total_ram"], moved + 1))
+                ctx.log.progress("memory", moved, max(status.total_ram, moved + 1))
             elif ctx.clock.now_s() - moved_at_s > STALL_S:
                 raise ExecutionError(
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"

@@ -32,7 +32,7 @@ from ganeti.model.node_calls.disk_transfer import (
     InstanceSendDisks,
     InstanceStopSending,
 )
-from ganeti.model.node_calls.disks import BlockdevFind, InstanceSnapshots
+from ganeti.model.node_calls.disks import BlockdevCreate, BlockdevFind, InstanceSnapshots
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
@@ -94,7 +94,7 @@ class LiveMove(GuestMigration):
         where = await self.accept(then=completion(removal, f"complete the move of {spec.name}", self.arrival))
         stop = {"instance": bare(spec)}
         sentence = f"end the copying of disks of {spec.name}"
-        await ctx.undo.push(UndoNodeCall(sentence, self.way.source_uuid, InstanceStopSending.call, stop))
+        await ctx.undo.push(UndoNodeCall.of(sentence, self.way.source_uuid, InstanceStopSending(**stop)))
         door = await ask(ctx.nodes, target.uuid, InstanceReceiveDisks(instance=spec, address=target.secondary_ip))
         ctx.log.info(f"* copying the disks to {target.name} while the instance runs")
         await self._send_disks(door)
@@ -128,13 +128,12 @@ class LiveMove(GuestMigration):
                 f"Disk {disk.index} of {spec.name} is on {target.name} already: see what gnt-cluster verify says of "
                 "it, and remove it there"
             )
-        undo = UndoNodeCall(
+        undo = UndoNodeCall.of(
             f"remove the copy of disk {disk.index} of {spec.name} from {target.name}",
             target.uuid,
-            InstanceCopyRemove.call,
-            {"instance": bare(spec), "disk": disk},
+            InstanceCopyRemove(instance=bare(spec), disk=disk),
         )
-        step = DiskStep(Side(target.uuid, target.name, spec), "blockdev_create", {"disk": disk}, undo)
+        step = DiskStep(Side(target.uuid, target.name, spec), BlockdevCreate(disk=disk), undo)
         await push_undo(ctx, [step])
         await take(ctx, step)
 

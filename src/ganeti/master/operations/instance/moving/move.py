@@ -42,7 +42,14 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.disk_copy import BlockdevCopyBegin, BlockdevCopyEnd, BlockdevCopyWrite, BlockdevRead
+from ganeti.model.node_calls.disk_copy import (
+    BlockdevCopyBegin,
+    BlockdevCopyEnd,
+    BlockdevCopyWrite,
+    BlockdevRead,
+    InstanceDisksArrived,
+)
+from ganeti.model.node_calls.disks import BlockdevRemove
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
@@ -193,7 +200,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         size = piece.size
         ctx.log.info(f"* copying disk {disk.index} to {target.name}...")
         sentence = f"remove the copy of disk {disk.index} of {spec.name} from {target.name}"
-        await ctx.undo.push(UndoNodeCall(sentence, target.uuid, "blockdev_remove", {"disk": disk}))
+        await ctx.undo.push(UndoNodeCall.of(sentence, target.uuid, BlockdevRemove(disk=disk)))
         boot = await ask(ctx.nodes, target.uuid, BlockdevCopyBegin(disk=disk, size=size))
         offset = piece.offset
         while offset < size:
@@ -216,11 +223,10 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         steps = plan_of(ctx, spec).remove()
         sentence = f"complete the move of {spec.name}"
         await ctx.undo.push(
-            UndoNodeCall(
+            UndoNodeCall.of(
                 sentence,
                 arrive.node_uuid,
-                "instance_disks_arrived",
-                {"instance": bare(spec)},
+                InstanceDisksArrived(instance=bare(spec)),
                 settled_change=arrive,
                 settled_call=completion(steps, sentence, arrive),
                 forward=True,

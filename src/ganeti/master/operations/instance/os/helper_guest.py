@@ -32,7 +32,7 @@ async def run_helper(
     """
     node = spec.primary_node_uuid
     sentence = f"end the helper guest of {spec.name} on {spec.primary_node}"
-    await ctx.undo.push(UndoNodeCall(sentence, node, HelperEnd.call, {"instance": spec}))
+    await ctx.undo.push(UndoNodeCall.of(sentence, node, HelperEnd(instance=spec)))
     request = HelperStart(instance=spec, image=image, communicates=communicates)
     await ask(ctx.nodes, node, request, deadline_s=START_WITHIN_S if start_within_s is None else start_within_s)
     began_s = ctx.clock.now_s()

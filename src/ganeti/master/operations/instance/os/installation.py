@@ -19,6 +19,7 @@ from ganeti.master.operations.instance.os.helper_installation import (
 from ganeti.master.operations.instance.os.script_output import followed
 from ganeti.model import cluster_values
 from ganeti.model.node_calls.images import DiskImage
+from ganeti.model.node_calls.instances import InstanceOsAdd
 from ganeti.model.node_calls.operating_systems import OsGet, OsValidate
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
@@ -84,14 +85,16 @@ async def install_os(
     await followed(
         ctx,
         spec.primary_node_uuid,
-        lambda token: ctx.nodes.call(
+        lambda token: ask(
+            ctx.nodes,
             spec.primary_node_uuid,
-            "instance_os_add",
+            InstanceOsAdd(
+                instance=replace(spec, osparams=spec.osparams | dict(secret or {})),
+                reinstall=reinstall,
+                debug=debug,
+                token=token,
+            ),
             deadline_s=OS_INSTALL_TIMEOUT_S,
-            instance=replace(spec, osparams=spec.osparams | dict(secret or {})),
-            reinstall=reinstall,
-            debug=debug,
-            token=token,
         ),
     )
 

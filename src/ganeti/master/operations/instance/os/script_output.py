@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ganeti.base.errors import GanetiError
+from ganeti.model.node_calls.instances import InstanceRunRename
 from ganeti.model.node_calls.scripts import Said, ScriptOutput
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
@@ -41,8 +42,10 @@ async def tell_new_name(ctx: OperationContext, spec: InstanceSpec, old_name: str
     await followed(
         ctx,
         spec.primary_node_uuid,
-        lambda token: ctx.nodes.call(
-            spec.primary_node_uuid, "instance_run_rename", instance=spec, old_name=old_name, debug=debug, token=token
+        lambda token: ask(
+            ctx.nodes,
+            spec.primary_node_uuid,
+            InstanceRunRename(instance=spec, old_name=old_name, debug=debug, token=token),
         ),
     )
 

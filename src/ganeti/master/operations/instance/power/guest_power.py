@@ -7,7 +7,7 @@ from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import require_bridges
-from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.instances import InstanceInfo, InstanceShutdown, InstanceStart
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
@@ -39,12 +39,11 @@ async def start_on_primary(
         return
     await require_bridges(ctx, node_uuid, spec)
     if running is not None:
-        await ctx.nodes.call(
+        await ask(
+            ctx.nodes,
             node_uuid,
-            "instance_shutdown",
+            InstanceShutdown(instance=spec, timeout_s=shutdown_timeout_s),
             deadline_s=shutdown_timeout_s + MARGIN_S,
-            instance=spec,
-            timeout_s=shutdown_timeout_s,
         )
     template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
     await allocation.check_capacity(ctx, node_uuid, spec, template)
@@ -59,15 +58,12 @@ async def start_guest(
     disks = plan_of(ctx, spec)
     await push_undo(ctx, disks.open())
     await ctx.undo.push(
-        UndoNodeCall(
-            f"stop {spec.name} on {spec.primary_node}",
-            node_uuid,
-            "instance_shutdown",
-            {"instance": bare(spec), "timeout_s": 0},
+        UndoNodeCall.of(
+            f"stop {spec.name} on {spec.primary_node}", node_uuid, InstanceShutdown(instance=bare(spec), timeout_s=0)
         )
     )
     await open_disks(ctx, disks, ignore_secondaries=ignore_secondaries)
-    await ctx.nodes.call(node_uuid, "instance_start", instance=spec, paused=paused)
+    await ask(ctx.nodes, node_uuid, InstanceStart(instance=spec, paused=paused))
 
 
 async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
@@ -75,8 +71,8 @@ async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_
     node_uuid = spec.primary_node_uuid
     teller = asyncio.ensure_future(_tell_of_waiting(ctx, spec.name, timeout_s))
     try:
-        await ctx.nodes.call(
-            node_uuid, "instance_shutdown", deadline_s=timeout_s + MARGIN_S, instance=spec, timeout_s=timeout_s
+        await ask(
+            ctx.nodes, node_uuid, InstanceShutdown(instance=spec, timeout_s=timeout_s), deadline_s=timeout_s + MARGIN_S
         )
     finally:
         teller.cancel()
@@ -100,11 +96,10 @@ async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -
 async def undo_by_starting(ctx: OperationContext, spec: InstanceSpec) -> None:
     """Before a running guest is stopped: the way back is to start it where it was."""
     await ctx.undo.push(
-        UndoNodeCall(
+        UndoNodeCall.of(
             f"start {spec.name} on {spec.primary_node} again",
             spec.primary_node_uuid,
-            "instance_start",
-            {"instance": bare(spec), "paused": False},
+            InstanceStart(instance=bare(spec), paused=False),
         )
     )
     for record in plan_of(ctx, spec).reopen():

@@ -22,7 +22,7 @@ from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.instances import InstanceInfo
+from ganeti.model.node_calls.instances import InstanceInfo, InstanceReboot
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -93,9 +93,7 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
             tell_needless(ctx, spec, "--ignore-secondaries")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
         if running is not None and running.state == "running" and self.reboot_type != "full":
-            await ctx.nodes.call(
-                spec.primary_node_uuid, "instance_reboot", instance=spec, hard=self.reboot_type == "hard"
-            )
+            await ask(ctx.nodes, spec.primary_node_uuid, InstanceReboot(instance=spec, hard=self.reboot_type == "hard"))
         else:
             if running is not None:
                 await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))

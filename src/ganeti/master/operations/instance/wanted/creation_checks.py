@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Nic, NodeGroup
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 async def refuse_used_address(ctx: OperationContext, view: ConfigView, name: str, address: str) -> None:
     """Raise `PrerequisiteError` if something answers at the address that *name* has (`ip_check`)."""
-    answer = await ctx.nodes.call(view.cluster.master_node, "node_verify", checks={"used-addresses": [address]})
+    answer = await ask(ctx.nodes, view.cluster.master_node, NodeVerify(checks=NodeChecks(used_addresses=[address])))
     if answer["used-addresses"]:
         raise PrerequisiteError(
             f"IP {address} of instance {name} is already in use: give {name} another address in the DNS or /etc/hosts, "

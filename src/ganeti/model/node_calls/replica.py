@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Node calls by which a master candidate holds a copy of configuration and queue, and promises itself to a master."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
+
+
+class KnownMembership(msgspec.Struct, frozen=True):
+    """The copies in sync, the master's among them, by the UUIDs of their nodes."""
+
+    version: Position
+    members: tuple[str, ...]
+
+
+class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says of its copy. Keys of later releases are passed over."""
+
+    refused: str | None = None
+    """The reason of a refusal (`ports/replica.py`): nothing has changed but, perhaps, the promised epoch."""
+    sentence: str = ""
+    """The refusal in words."""
+    granted: bool = False
+    """Of `Promise` only."""
+    promised: int = 0
+    """The highest epoch the node has promised itself to."""
+    holder: str | None = None
+    """The node it has promised that epoch to."""
+    established: int = 0
+    """The highest epoch of which it has a record."""
+    position: Position | None = None
+    digest: str = ""
+    """Fingerprint of the configuration that it holds."""
+    membership: KnownMembership | None = None
+    names: str = ""
+    """The master its ssconf names."""
+    files: dict[str, str] = {}
+    """Of `ReplicaQueueList` only: digest by name."""
+
+
+class FromMaster(NodeRequest[Answer], frozen=True, kw_only=True):
+    """What a master, or a node that would be one, says of itself."""
+
+    cluster: str
+    """UUID of the cluster."""
+    software: str
+    """Release of the caller."""
+    epoch: int
+    master: str
+    """UUID of the node that asks."""
+    time_s: float
+    """The caller's clock."""
+
+    @classmethod
+    def read(cls, value: Any) -> Answer:
+        """What does not say whether it is a refusal is no answer."""
+        if not isinstance(value, Mapping) or "refused" not in value:
+            raise msgspec.ValidationError("Object missing required field `refused`")
+        return super().read(value)
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(
+            cluster=self.cluster, software=self.software, epoch=self.epoch, master=self.master, time_s=self.time_s
+        )
+
+
+class ReplicaState(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """What this node holds, and to whom it has promised itself; repairs nothing.
+
+    What the node holds and is *acknowledged*, it publishes from now on.
+    """
+
+    acknowledged: Acknowledged | None = None
+
+
+class ReplicaAppend(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """Take over records after *after* and queue files as they are now (None: gone); answers when all is on disk."""
+
+    after: Position
+    commits: list[CommitRecord]
+    files: dict[str, str | None]
+    archived: list[int]
+    serial: int
+    membership: MembershipRecord | None
+    acknowledged: Acknowledged | None = None
+
+
+class ReplicaSnapshot(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """Replace the whole copy by *config*, a `config.data`, compressed (zlib) and in base64."""
+
+    position: Position
+    config: str
+    steps: list[WireStep]
+    membership: MembershipRecord | None
+    digest: str
+    acknowledged: Acknowledged | None = None
+
+
+class ReplicaQueueList(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """The replicated queue files of this node, each with the digest of its content."""
+
+
+class ReplicaMembers(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """Note durably who the members are."""
+
+    membership: MembershipRecord
+
+
+class Promise(FromMaster[CopyAnswer], frozen=True, kw_only=True):
+    """Promise *epoch* to *master*, durably, if none as high is promised; with *ask_only* say what would be done.
+
+    *position* is that of the one who asks, for the log.
+    """
+
+    ask_only: bool
+    position: Position | None = None

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 WAIT_S = 2.0
-WORKERS = 2
+WORKERS = 8
 OVERLONG_BYTES = 70 * 1024 * 1024
 """More than any port or socket takes."""
 OVERLONG_EVERY = 4000

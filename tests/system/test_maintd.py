@@ -174,6 +174,8 @@ def test_a_forged_report_changes_nothing_and_is_counted(bed: FakeBed) -> None:
 def test_a_guest_that_ends_is_started_again_at_once(bed: FakeBed) -> None:
     """No watcher comes by itself here: the node tells of the end."""
     add(bed, "dies1", "node3")
+    record = ("cat", "/var/log/ganeti/monitoring-daemon.record")
+    bed.wait(lambda: "guest dies1 runs" in bed.run(*record, node="node3", expect=None), "the node has seen it")
     bed.run("rm", "/run/ganeti/fake-hypervisor/dies1", node="node3")
     bed.wait(lambda: bed.guests().get("dies1") == ["node3"], "it runs again")
     bed.run("gnt-instance", "remove", "--force", "dies1")

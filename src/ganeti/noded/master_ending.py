@@ -27,8 +27,8 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import DEPOSED
 from ganeti.system.files import read_if_there
 
-MASTER_DAEMONS = ("ganeti-maintd", "ganeti-rapi", "ganeti-luxid", "ganeti-wconfd")
-"""In the order in which they are ended."""
+MASTER_DAEMONS = ("ganeti-maintd", "ganeti-luxid", "ganeti-wconfd")
+"""In the order in which they are ended. A ganeti-rapi stays: where it is not on the master, it passes requests on."""
 TERMINATION_GRACE_S = 5.0
 KILL_WITHIN_S = 2.0
 _POLL_S = 0.01

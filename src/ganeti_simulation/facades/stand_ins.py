@@ -64,6 +64,7 @@ def _http_server(module: Any) -> None:
             door: Any = lambda _: None,
             trusts: Any = None,
             early: bool = False,
+            body_limit_bytes: int = 0,
         ) -> None:
             self._handler, self._door, self.port = handler, door, port
 

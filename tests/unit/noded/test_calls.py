@@ -124,7 +124,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """A call that changes nothing, and waits; this is set when it has begun."""
     begun = asyncio.Event()
 
-    async def ask_for_long(node: NodeState) -> None:
+    async def ask_for_long(node: NodeState, asked: Any) -> None:
         begun.set()
         await asyncio.Event().wait()
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, OpCodeUnknown, PrerequisiteError, TransportError
+from ganeti.base.errors import UNKNOWN_ENTITY, GanetiError, JobLost, OpCodeUnknown, PrerequisiteError, TransportError
 from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.server import Api
@@ -41,7 +41,7 @@ class Luxi:
         self.jobs: list[list[dict[str, Any]]] = []
         self.fails: GanetiError | None = None
         self.knows_nothing = False
-        self.ended: list[Any] | None = None
+        self.ended: list[Any] | JobLost | None = None
         """Status and results of any job; None where LuxiD does not say."""
         self.lives = 1
         self.longest = 0
@@ -67,6 +67,8 @@ class Luxi:
                 raise self.fails
             return len(self.jobs)
         if method == "WaitForJobChange":
+            if isinstance(self.ended, JobLost):
+                raise self.ended
             if self.ended is None:
                 raise TransportError("gone")
             return [self.ended, []]
@@ -326,6 +328,7 @@ def test_a_submission_may_wait_for_its_job(world: World) -> None:
         (["canceled", [None]], 409, "Job 4: "),
         (["running", [None]], 202, {"job": 5, "uri": "/3/jobs/5"}),
         (None, 202, {"job": 6, "uri": "/3/jobs/6"}),
+        (JobLost("Job 7 is archived"), 202, {"job": 7, "uri": "/3/jobs/7"}),
     ):
         world.luxi.ended = ended
         found, body = world.send("POST", "/3/operations/group-add?wait_s=0.01", GROUP)[:2]
@@ -333,7 +336,7 @@ def test_a_submission_may_wait_for_its_job(world: World) -> None:
     assert world.send("POST", "/3/operations/group-add", GROUP)[0] == 202
     for wrong in ("x", "-1", "601", "nan"):
         assert world.send("POST", f"/3/operations/group-add?wait_s={wrong}", GROUP)[0] == 400, wrong
-    assert len(world.luxi.jobs) == 7
+    assert len(world.luxi.jobs) == 8
 
 
 def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:

@@ -164,7 +164,7 @@ class Resources:
         told, headers = {"job": job, "uri": uri}, {"Location": uri}
         try:
             status, results = await self._ended(job, wait_s) if wait_s else (None, None)
-        except TransportError:  # the job is there all the same
+        except (TransportError, JobLost):  # the job was taken all the same
             status, results = None, None
         if status is None:
             return HttpReply(202, msgspec.json.encode(told) + b"\n", headers=headers)
@@ -179,7 +179,10 @@ class Resources:
         wrapped = {"OP_ID": "OP_PLAN", "operation": planned, "reason": plain["reason"]}
         job = await self._submitter.submit(traced([wrapped], turn.place), None)
         turn.told["job"] = job
-        status, results = await self._ended(job, WAIT_MAX_S)
+        try:
+            status, results = await self._ended(job, WAIT_MAX_S)
+        except JobLost as err:
+            raise RequestRefused(404, str(err)) from err
         if status is None:
             raise RequestRefused(504, f"The plan waits for locks: job {job} makes it, its result is the plan")
         if status != "success" or not results:
@@ -200,25 +203,25 @@ class Resources:
     async def _wait(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "read")
         job = job_number(turn.asked.parts["name"])
-        status, results = await self._ended(job, _seconds(turn.asked, "timeout_s", 10.0, WAIT_MAX_S))
+        try:
+            status, results = await self._ended(job, _seconds(turn.asked, "timeout_s", 10.0, WAIT_MAX_S))
+        except JobLost as err:
+            raise RequestRefused(404, str(err)) from err
         return {"id": job, "ended": status is not None, "status": status, "results": results}
 
     async def _ended(self, job: int, within_s: float) -> tuple[str | None, list[Any] | None]:
-        """Give status and results of a job once it has ended; None for both after *within_s*."""
+        """Give status and results of a job once it has ended; None for both after *within_s*. Raises `JobLost`."""
         end_s, previous = time.monotonic() + within_s, None
-        try:
-            while True:
-                left_s = max(0.0, end_s - time.monotonic())
-                fields = ["status", "opresult"]
-                news = await ask(self._luxi, "WaitForJobChange", job, fields, previous, None, min(left_s, 10.0))
-                if isinstance(news, list):
-                    previous = news[0]
-                if previous and previous[0] in _FINAL:
-                    return previous[0], previous[1]
-                if time.monotonic() >= end_s:
-                    return None, None
-        except JobLost as err:
-            raise RequestRefused(404, str(err)) from err
+        while True:
+            left_s = max(0.0, end_s - time.monotonic())
+            fields = ["status", "opresult"]
+            news = await ask(self._luxi, "WaitForJobChange", job, fields, previous, None, min(left_s, 10.0))
+            if isinstance(news, list):
+                previous = news[0]
+            if previous and previous[0] in _FINAL:
+                return previous[0], previous[1]
+            if time.monotonic() >= end_s:
+                return None, None
 
     async def _cancel(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "write")

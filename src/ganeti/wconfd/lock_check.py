@@ -17,7 +17,11 @@ _log = logging.getLogger(__name__)
 
 
 class LockCheck:
-    """For a `Committer`. Daemons, which are job 0, hold no locks."""
+    """For a `Committer`. Daemons, which are job 0, hold no locks.
+
+    Nor does a successor that undoes what a job left on another master, where its locks were: until that is done the
+    queue starts no other job, which is as good as all locks.
+    """
 
     def __init__(self, locks: LockService) -> None:
         self._locks = locks
@@ -27,8 +31,9 @@ class LockCheck:
         """Raises `LockError` where that is wanted."""
         if step.job == 0:
             return
-        found = missing(staged, self._locks.table.held(Owner(step.job, step.lock_file)))
-        if not found:
+        held = self._locks.table.held(Owner(step.job, step.lock_file))
+        found = missing(staged, held)
+        if not found or (not held and step.attempt > 1):
             return
         sentence = f"{step} changes {', '.join(found)} without having the lock for itself"
         _log.warning("%s", sentence)

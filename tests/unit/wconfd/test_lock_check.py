@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,17 @@ def test_a_breach_is_told_and_refused_where_that_is_wanted(
     LockCheck(locks(instance_web1="exclusive"))(STEP, staged())
     LockCheck(locks())(replace_job(STEP), staged())
     assert not caplog.text
+
+
+def test_a_successor_without_any_lock_undoes_alone_what_another_master_s_job_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(STRICT, "1")
+    second = replace(STEP, attempt=2)
+    LockCheck(locks())(second, staged())
+    for held, step in ((locks(), STEP), (locks(instance_web2="exclusive"), second)):
+        with pytest.raises(LockError, match="changes instance web1"):
+            LockCheck(held)(step, staged())
 
 
 def replace_job(step: JobStep) -> JobStep:

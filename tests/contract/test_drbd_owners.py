@@ -88,6 +88,15 @@ def test_a_late_removal_leaves_the_device_of_the_disk_that_has_the_minor_now(
     assert len(nodes.groups["node1"].volumes()) == 2
 
 
+def test_a_copy_whose_making_was_cut_short_is_told_as_lost(nodes: ReplicatedNodes) -> None:
+    driver = own(nodes)
+    for volume in OLD.children:
+        run(driver.volumes.create(volume))
+    assert run(driver.find(OLD)).ldisk_status == FAULTY
+    run(driver.renew(OLD))
+    assert run(driver.find(OLD)).ldisk_status == UNCERTAIN
+
+
 def test_a_copy_that_never_got_its_content_is_not_told_as_good(nodes: ReplicatedNodes) -> None:
     driver, other = own(nodes), ReplicatedVolumes(nodes.world("node2"))
     run(other.create(OLD))

@@ -129,6 +129,8 @@ class BlockdevRenew(NodeRequest[None], frozen=True, kw_only=True):
     """Make this node's copy anew, empty; another node gives it the content when both are open."""
 
     disk: DiskSpec
+    only_unusable: bool = False
+    """Keep a copy that is neither missing nor unusable: it may be the only one that is complete by now."""
 
 
 class BlockdevRename(NodeRequest[None], frozen=True, kw_only=True):

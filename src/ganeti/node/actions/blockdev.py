@@ -7,6 +7,7 @@ import os
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.disks import (
+    FAULTY,
     BlockdevAdopt,
     BlockdevAssemble,
     BlockdevCheckNew,
@@ -77,8 +78,11 @@ async def blockdev_remove(node: NodeState, asked: BlockdevRemove) -> None:
 
 @answers(BlockdevRenew, timeout_s=SLOW_S)
 async def blockdev_renew(node: NodeState, asked: BlockdevRenew) -> None:
-    disk = asked.disk
-    await node.template_of(disk).renew(disk)
+    disk, template = asked.disk, node.template_of(asked.disk)
+    if asked.only_unusable and (found := await template.find(disk)) is not None and found.ldisk_status != FAULTY:
+        node.world.log(f"copy of disk {disk.label} kept: it is usable")
+        return
+    await template.renew(disk)
     node.world.log(f"copy of disk {disk.label} made anew")
 
 

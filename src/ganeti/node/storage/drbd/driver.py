@@ -153,10 +153,11 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             ldisk_status=FAULTY if faulty else GOOD,
         )
         if device is None:
-            stale = not faulty and await self._stored_state(disk, link) == INCONSISTENT
-            if stale:
-                status = structs.replace(status, ldisk_status=UNCERTAIN)
-            return structs.replace(status, is_degraded=faulty or stale)
+            stored = None if faulty else await self._stored_state(disk, link)
+            if stored is None:  # its making was cut short
+                return structs.replace(status, is_degraded=True, ldisk_status=FAULTY)
+            stale = stored == INCONSISTENT
+            return structs.replace(status, is_degraded=stale, ldisk_status=UNCERTAIN if stale else GOOD)
         return structs.replace(
             status,
             sync_percent=device.percent,

@@ -517,6 +517,38 @@ def test_a_bad_copy_is_made_anew_on_its_node(ctx: Context) -> None:
     assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": SECONDARY}] * 2
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_new_copy_that_is_complete_stays_although_the_job_fails_later(ctx: Context, running: bool) -> None:
+    """The primary node is lost, or the job killed, between the last step and the end of the opcode."""
+    run(wanted(start=running), ctx)
+    ctx.records.clear()
+    run(elsewhere(mode="replace_on_secondary", remote_node=None), ctx)
+    before = [copies["node2"] for copies in ctx.nodes.pairs.disks.values()]
+    ctx.nodes.dead.add("node1")
+    unwound(ctx)
+    after = [copies["node2"] for copies in ctx.nodes.pairs.disks.values()]
+    assert [id(copy) for copy in after] == [id(copy) for copy in before] and all(copy.valid for copy in after)
+
+
+def test_a_copy_whose_renewal_was_cut_short_is_made_when_the_job_is_unwound(ctx: Context) -> None:
+    run(wanted(), ctx)
+    ctx.records.clear()
+    run(elsewhere(mode="replace_on_secondary", remote_node=None), ctx)
+    ctx.nodes.pairs.disks["web1-1"].pop("node2")
+    unwound(ctx)
+    assert ctx.nodes.roles() == [BOTH, BOTH]
+
+
+def test_a_failure_at_any_step_of_a_renewal_leaves_copies_that_follow(ctx: Context) -> None:
+    run(wanted(), ctx)
+    for step in count(1):
+        if not failing(elsewhere(mode="replace_on_secondary", remote_node=None), ctx, step):
+            break
+        unwound(ctx)
+        assert ctx.nodes.roles() == [BOTH, BOTH], step
+    assert step > 3
+
+
 def test_a_repair_finds_the_lost_copy_itself(ctx: Context) -> None:
     run(wanted(), ctx)
     run(elsewhere(mode="replace_auto", remote_node=None), ctx)

@@ -242,11 +242,12 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                 await ctx.undo.push(record)
         for disk in checked.spec.disks:
             if disk.uuid in checked.bad:
-                sentence = f"make the copy of disk {disk.index} of {checked.spec.name} on {side.node_name} anew"
-                renew = BlockdevRenew(disk=disk)
-                await ctx.undo.push(UndoNodeCall.of(sentence, side.node_uuid, renew, forward=True))
+                which = f"copy of disk {disk.index} of {checked.spec.name} on {side.node_name}"
+                mend = BlockdevRenew(disk=disk, only_unusable=True)
+                sentence = f"make the {which} anew where it is unusable"
+                await ctx.undo.push(UndoNodeCall.of(sentence, side.node_uuid, mend, forward=True))
                 ctx.log.info(f"* making the copy of disk {disk.index} on {side.node_name} anew")
-                await ask(ctx.nodes, side.node_uuid, renew)
+                await ask(ctx.nodes, side.node_uuid, BlockdevRenew(disk=disk))
         if opens_later:
             await push_undo(ctx, plan_now.open())
         await self._complete(ctx, checked, plan_now)

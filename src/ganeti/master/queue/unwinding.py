@@ -83,10 +83,11 @@ async def _carry_out(item: Owed, context: OperationContext) -> bool:
     """
     record = item.record
     if isinstance(record, UndoChange):
-        await context.config.commit(record.change)
         if record.rest is None:
+            await context.config.commit(record.change)
             return False
         try:
+            await context.config.commit(record.change)  # it may have happened before; a failure does not say
             await record.rest.carry_out(context.nodes)
         except GanetiError as err:
             raise NotCompleted(str(err)) from err

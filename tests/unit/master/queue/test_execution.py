@@ -603,3 +603,17 @@ def test_a_change_that_completes_keeps_what_came_before(fails: bool) -> None:
     carry_out(world)
     assert "commit TagForTest" in world.story and "node1 remove_disk" not in world.story
     assert len(world.undo.log.given_up()) == (1 if fails else 0)
+
+
+def test_where_a_completing_commit_may_have_happened_nothing_before_it_is_undone() -> None:
+    world = MemoryWorld({"OP_ID": "OP_X_FORWARD"})
+
+    async def lost(change: Any, *, settles: bool = False) -> Any:
+        raise TransportError("The configuration daemon is silent")
+
+    world.inner.config.commit = lost
+    carry_out(world)
+    told = [entry[3] for entry in world.stored.ops[0].log]
+    assert told == ["WARNING: could not complete: complete it: The configuration daemon is silent"]
+    assert "node1 remove_disk" not in world.story
+    assert [left.sentence for left in world.undo.log.given_up()] == ["complete it"]

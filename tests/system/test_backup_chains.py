@@ -263,8 +263,10 @@ def bucket(fake_bed: FakeBed) -> Iterator[str]:
     pid = fake_bed.run("sh", "-c", f"{server} -H {address} -p 5957 >/srv/moto.log 2>&1 & echo $!").strip()
     place = {"endpoint": f"http://{address}:5957", "access_key": "one", "secret_key": "two"}
     try:
-        make_bucket = f"curl -sf -X PUT http://{address}:5957/kept"
-        fake_bed.run("sh", "-c", f"for try in $(seq 600); do {make_bucket} && exit; sleep 0.1; done; exit 1")
+        make_bucket = f"curl -sf -m 60 -X PUT http://{address}:5957/kept"
+        # Its modules take long to load beside other work: only its end ends the waiting, or the limit of `run`.
+        begin = f"until {make_bucket}; do kill -0 {pid} || {{ cat /srv/moto.log; exit 1; }}; sleep 0.1; done"
+        fake_bed.run("sh", "-c", begin, within_s=600)
         for node in fake_bed.layout.nodes:
             text = json.dumps({"store": "s3://kept/of-us", **place})
             fake_bed.run("sh", "-c", f"umask 077; echo '{text}' > {STORE}", node=node.name)

@@ -4,6 +4,7 @@
 NodeD starts it, see `ganeti.node.backups.served`.
 """
 
+import argparse
 import os
 import signal
 import socket
@@ -24,11 +25,13 @@ from ganeti.wire.sealing import Sealing
 
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if len(sys.argv) != 2:
-        print("backup-chain is started by ganeti-noded", file=sys.stderr)
-        return 1
+    parser = argparse.ArgumentParser(
+        prog="backup-chain", description="Serve the disks of a chain of backups on a Unix socket, until it is ended."
+    )
+    parser.add_argument("directory", help="where ganeti-noded, which starts this, has put the task")
+    directory = parser.parse_args().directory
     try:
-        return _serve(sys.argv[1])
+        return _serve(directory)
     except (GanetiError, OSError, *UNREADABLE_JSON) as err:
         print(f"backup-chain: {err}", file=sys.stderr)
         return 1

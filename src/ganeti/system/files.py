@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files that are either the old or the new, never half."""
 
+import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 
 
 def write_atomically(
@@ -18,12 +20,24 @@ def write_atomically(
     *owner* is (user id, group id), -1 for "as it is". Without *durable* nothing is synced: the file survives the
     death of this process, not that of the machine. Raises `OSError`; the old file is then untouched.
     """
+    with replaced(path, mode=mode, owner=owner, durable=durable) as descriptor:
+        write_all(descriptor, data)
+
+
+@contextlib.contextmanager
+def replaced(
+    path: str, *, mode: int = 0o640, owner: tuple[int, int] | None = None, durable: bool = True
+) -> Iterator[int]:
+    """The same for content that comes in pieces: what is written to the descriptor becomes *path* at the end.
+
+    An error in the block leaves the old file.
+    """
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            _write_all(descriptor, data)
+            yield descriptor
             os.fchmod(descriptor, mode)
             if owner is not None:
                 os.fchown(descriptor, *owner)
@@ -66,7 +80,7 @@ def read_if_there(path: str) -> bytes | None:
         return None
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -50,6 +50,8 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     disks: int
     """How many there must be: the files of each are there, or the backup is damaged."""
+    chunks: list[int] = []
+    """Of each disk, as the manifest says; empty where that is not known."""
 
 
 class BackupList(NodeRequest[Kept], frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from obstore.store import MemoryStore, S3Store
 
 T = TypeVar("T")
+_PIECE_BYTES = 1024 * 1024
 _PART_BYTES = 16 * 1024 * 1024
 """10,000 parts make an object: 160 GB of changed data of one disk in one backup."""
 
@@ -37,15 +38,23 @@ class Bucket:
         pages = self._asked(lambda: list(_obstore().list(self._store, key)))
         return [os.path.basename(each["path"]) for page in pages for each in page]
 
-    def text(self, key: str) -> str | None:
-        """None for an object that is not there."""
+    def text(self, key: str, most_bytes: int) -> str | None:
+        """None for an object that is not there; empty for one that is larger than *most_bytes*."""
+        found = bytearray()
         try:
-            return self.read(key).decode("utf-8", "replace")
+            for piece in self.pieces(key):
+                found += piece
+                if len(found) > most_bytes:
+                    return ""
         except FileNotFoundError:
             return None
+        return found.decode("utf-8", "replace")
 
-    def read(self, key: str) -> bytes:
-        return self._asked(lambda: bytes(_obstore().get(self._store, key).bytes()))
+    def pieces(self, key: str) -> Iterator[bytes]:
+        """An object of any size, never as a whole in memory."""
+        stream = self._asked(lambda: iter(_obstore().get(self._store, key).stream(min_chunk_size=_PIECE_BYTES)))
+        while (piece := self._asked(lambda: next(stream, None))) is not None:
+            yield bytes(piece)
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """Less than *length* at the end."""

@@ -31,7 +31,7 @@ _ANSWER_BYTES = 4 * 1024 * 1024
 _WINDOW_CHUNKS = 1024
 _DISK_FILE = re.compile(r"disk([0-9]{1,3})\.([0-9]{1,9})\.(?:chunks|index)")
 UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LARGEST_MANIFEST_BYTES = 16 * 1024 * 1024
+LARGEST_MANIFEST_BYTES = 16 * 1024 * 1024
 
 
 class BackupDirectory(BackupStore):
@@ -146,12 +146,22 @@ class BackupDirectory(BackupStore):
             path = disk_of(self._path(instance_uuid, link.id), disk, link.generation)
             if disk < link.disks:
                 found.append(stack.enter_context(DiskFiles(path)))
+                require_count(found[-1], link, disk)
         return found
 
     def _path(self, instance_uuid: str, backup: str, *, fresh: bool = False) -> str:
         if not UUID_FORM.fullmatch(instance_uuid) or file_name_fault(backup) or backup.endswith(UNFINISHED):
             raise BlockDeviceError(f"'{shown(instance_uuid)}/{shown(backup)}' cannot be the place of a backup")
         return f"{self.top}/{instance_uuid}/{backup}{UNFINISHED if fresh else ''}"
+
+
+def require_count(files: DiskFiles, link: ChainLink, disk: int) -> None:
+    """Refuse an index that is shorter than the manifest says: chunks it does not name would count as zeros."""
+    if disk < len(link.chunks) and files.count != link.chunks[disk]:
+        raise BlockDeviceError(
+            f"The backup is damaged: the index of disk {disk} of {link.id} names {files.count} chunks, and its "
+            f"manifest {link.chunks[disk]}"
+        )
 
 
 def disk_of(path: str, disk: int, generation: int) -> str:
@@ -204,7 +214,7 @@ def _kept(path: str, uuid: str, name: str) -> Iterator[KeptFiles]:
 
 def _text(path: str) -> str:
     """Empty for a file that is too large, or no text; raises `OSError`."""
-    if os.stat(path).st_size > _LARGEST_MANIFEST_BYTES:
+    if os.stat(path).st_size > LARGEST_MANIFEST_BYTES:
         return ""
     try:
         return (read_if_there(path) or b"").decode()

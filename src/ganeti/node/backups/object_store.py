@@ -16,8 +16,19 @@ from ganeti.model.node_calls.backups import ChainLink, Kept, KeptFiles, StoredDi
 from ganeti.node.backups import chunk_index
 from ganeti.node.backups.bucket import Bucket
 from ganeti.node.backups.chunk_index import DiskFiles
-from ganeti.node.backups.directory import MANIFEST, PROOF, UNFINISHED, UUID_FORM, BackupDirectory, disk_files, disk_of
+from ganeti.node.backups.directory import (
+    LARGEST_MANIFEST_BYTES,
+    MANIFEST,
+    PROOF,
+    UNFINISHED,
+    UUID_FORM,
+    BackupDirectory,
+    disk_files,
+    disk_of,
+    require_count,
+)
 from ganeti.node.storage import image_io
+from ganeti.system.files import replaced, write_all
 
 _AHEAD_BYTES = 1024 * 1024
 _AT_ONCE = 16
@@ -40,8 +51,8 @@ class BackupObjects(BackupDirectory):
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             found = list(threads.map(lambda place: self._kept(*place), places))
         return Kept(
-            backups=[kept for kept in found if kept.manifest],
-            unfinished=[(kept.instance_uuid, kept.id) for kept in found if not kept.manifest],
+            backups=[kept for kept in found if kept.manifest or kept.fault],
+            unfinished=[(kept.instance_uuid, kept.id) for kept in found if not kept.manifest and not kept.fault],
             shared=self._bucket.name,
         )
 
@@ -52,7 +63,7 @@ class BackupObjects(BackupDirectory):
                 super().remove(kept.instance_uuid, kept.id)
 
     def begin(self, instance_uuid: str, backup: str, disks: int) -> None:
-        if self._bucket.text(f"{self._key(instance_uuid, backup)}/{MANIFEST}") is not None:
+        if self._bucket.text(f"{self._key(instance_uuid, backup)}/{MANIFEST}", LARGEST_MANIFEST_BYTES) is not None:
             raise BlockDeviceError(f"There is a backup {backup} already")
         super().begin(instance_uuid, backup, disks)
         self._bucket.write(f"{self._key(instance_uuid, backup)}/{_BEGUN}", b"")
@@ -74,7 +85,7 @@ class BackupObjects(BackupDirectory):
 
     def discard(self, instance_uuid: str, backup: str) -> None:
         key = self._key(instance_uuid, backup)
-        if self._bucket.text(f"{key}/{MANIFEST}") is None:
+        if self._bucket.text(f"{key}/{MANIFEST}", LARGEST_MANIFEST_BYTES) is None:
             self._bucket.delete_below(key)
         super().discard(instance_uuid, backup)
 
@@ -91,7 +102,7 @@ class BackupObjects(BackupDirectory):
 
     def remove(self, instance_uuid: str, backup: str) -> bool:
         key = self._key(instance_uuid, backup)
-        found = self._bucket.text(f"{key}/{MANIFEST}") is not None
+        found = self._bucket.text(f"{key}/{MANIFEST}", LARGEST_MANIFEST_BYTES) is not None
         self._bucket.delete(f"{key}/{MANIFEST}")
         self._bucket.delete_below(key)
         super().remove(instance_uuid, backup)
@@ -119,6 +130,7 @@ class BackupObjects(BackupDirectory):
                 if not os.path.exists(f"{path}.index"):
                     self._fetch_index(path, key)
                 found.append(stack.enter_context(DiskFiles(path, self._reading(f"{key}.chunks"))))
+                require_count(found[-1], link, disk)
         return found
 
     def _reading(self, key: str) -> Callable[[int, int], bytes]:
@@ -135,11 +147,11 @@ class BackupObjects(BackupDirectory):
         return read
 
     def _fetch_index(self, path: str, key: str) -> None:
-        data = self._bucket.read(f"{key}.index")
+        """Others may read, or fetch, the same one meanwhile: what they have open stays whole."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(f"{path}.index.new", "wb") as file:
-            file.write(data)
-        os.rename(f"{path}.index.new", f"{path}.index")
+        with replaced(f"{path}.index", mode=0o600, durable=False) as descriptor:
+            for piece in self._bucket.pieces(f"{key}.index"):
+                write_all(descriptor, piece)
 
     def _files(self, instance_uuid: str, link: ChainLink, disk: int) -> tuple[str, str]:
         """What the files of a disk begin with: here and in the store."""
@@ -152,8 +164,11 @@ class BackupObjects(BackupDirectory):
 
     def _kept(self, instance_uuid: str, backup: str) -> KeptFiles:
         key = self._key(instance_uuid, backup)
-        manifest = self._bucket.text(f"{key}/{MANIFEST}") or ""
-        proof = self._bucket.text(f"{key}/{PROOF}") or "" if manifest else ""
+        manifest = self._bucket.text(f"{key}/{MANIFEST}", LARGEST_MANIFEST_BYTES)
+        if manifest == "":
+            return KeptFiles(instance_uuid=instance_uuid, id=backup, fault="its manifest is empty or too large")
+        manifest = manifest or ""
+        proof = self._bucket.text(f"{key}/{PROOF}", LARGEST_MANIFEST_BYTES) or "" if manifest else ""
         return KeptFiles(instance_uuid=instance_uuid, id=backup, manifest=manifest, proof=proof)
 
     def _backups_of(self, uuid: str) -> Iterator[tuple[str, str]]:

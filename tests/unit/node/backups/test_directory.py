@@ -2,9 +2,12 @@
 """A directory of backups: chains give the newest chunk of each number, merging keeps what they give."""
 
 import errno
+import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from obstore.store import MemoryStore
 
@@ -12,7 +15,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backups import ChainLink, Chunk
 from ganeti.node.backups import chunk_index
 from ganeti.node.backups.bucket import Bucket
-from ganeti.node.backups.directory import BackupDirectory
+from ganeti.node.backups.directory import LARGEST_MANIFEST_BYTES, BackupDirectory
 from ganeti.node.backups.object_store import BackupObjects
 from ganeti.wire.sealing import DIGEST_BYTES, EMPTY_DIGEST
 
@@ -152,6 +155,49 @@ def test_objects_that_are_gone_or_cut_are_told(tmp_path: Path) -> None:
         stores[1].stored(UUID, link)
     assert stores[0].remove(UUID, "b0")
     assert stores[1].listed().backups == [] and not (tmp_path / "node2" / UUID).exists()
+
+
+def test_an_index_that_several_fetch_at_once_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one fetch has got a part of it, others fetch it, and read through the one that was there."""
+    store = BackupObjects(Bucket("s3://bucket", MemoryStore()), str(tmp_path / "spool"))
+    link = make(store, "b0", {number: b"data" for number in range(9)})
+    before = store.stored(UUID, link)
+    pieces, found, begun = Bucket.pieces, list[object](), list[str]()
+
+    def slow(bucket: Bucket, key: str) -> Iterator[bytes]:
+        data = b"".join(pieces(bucket, key))
+        yield data[:40]
+        begun.append(key)
+        if len(begun) == 1:
+            found.append(store.stored(UUID, link))
+            found.append(content(store, [link]))
+        yield data[40:]
+
+    monkeypatch.setattr(Bucket, "pieces", slow)
+    assert store.stored(UUID, link) == before
+    assert before in found and {number: b"data" for number in range(9)} in found
+    assert [path.name for path in (tmp_path / "spool").glob("*/*/*")] == ["disk0.0.index"]
+
+
+def test_a_short_index_is_no_backup_of_zeros(any_store: BackupDirectory, tmp_path: Path) -> None:
+    link = msgspec.structs.replace(make(any_store, "b0", {number: b"data" for number in range(9)}), chunks=[9])
+    any_store.stored(UUID, link)
+    assert len(content(any_store, [link])) == 9
+    (index,) = tmp_path.glob("*/*/*/disk0.0.index")
+    os.truncate(index, 36 * 8)
+    for read in (lambda: content(any_store, [link]), lambda: any_store.digests(UUID, [link], 0, 0, 9)):
+        with pytest.raises(BlockDeviceError, match="the index of disk 0 of b0 names 8 chunks, and its manifest 9"):
+            read()
+
+
+def test_a_large_object_is_no_manifest(tmp_path: Path) -> None:
+    memory = MemoryStore()
+    store = BackupObjects(Bucket("s3://bucket", memory), str(tmp_path))
+    make(store, "b0", {1: b"one"})
+    memory.put(f"{UUID}/b0/proof.json", b" " * (LARGEST_MANIFEST_BYTES + 1))
+    assert [each.proof for each in store.listed().backups] == [""]
+    memory.put(f"{UUID}/b0/manifest.json", b" " * (LARGEST_MANIFEST_BYTES + 1))
+    assert [each.id for each in store.listed().backups] == ["b0"] and store.listed().backups[0].fault
 
 
 def test_a_disk_that_the_older_backup_does_not_have_is_merged(store: BackupDirectory) -> None:

@@ -43,7 +43,9 @@ class Known:
 
     @property
     def link(self) -> ChainLink:
-        return ChainLink(id=self.backup.id, generation=self.backup.generation, disks=len(self.backup.disks))
+        disks = self.backup.disks
+        chunks = [disk.chunks for disk in disks]
+        return ChainLink(id=self.backup.id, generation=self.backup.generation, disks=len(disks), chunks=chunks)
 
 
 @dataclass(frozen=True)

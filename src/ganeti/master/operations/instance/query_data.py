@@ -74,7 +74,9 @@ def _describe(view: ConfigView, ctx: OperationContext, instance: Instance, state
     parameters = ctx.catalogue.hypervisor(instance.hypervisor).parameters
     own = {parameter.name for parameter in parameters if not parameter.cluster_only}
     filled = inheritance.instance_hv(cluster, instance, parameters)
-    statuses = (None if state is None else state.disks) or [NOT_ASKED] * len(instance.disks)
+    statuses = () if state is None else state.disks
+    if len(statuses) != len(instance.disks):  # without locks: a disk came or went after the nodes were asked
+        statuses = (NOT_ASKED,) * len(instance.disks)
     return {
         "name": instance.name,
         "uuid": instance.uuid,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest
@@ -69,3 +70,17 @@ def test_a_node_that_does_not_answer(ctx: FakeContext) -> None:
 def test_static_asks_no_node(ctx: FakeContext) -> None:
     assert {one["run_state"] for one in data(ctx, static=True).values()} == {None}
     assert ctx.story == []
+
+
+def test_a_disk_that_goes_while_nodes_are_asked_leaves_the_states_unknown(ctx: FakeContext) -> None:
+    """Without locks another job may change the disks meanwhile."""
+
+    def answer(node: str, disks: list[Any]) -> list[FoundDisk]:
+        config = ctx.config.view()
+        instance = next(each for each in config.instances() if each.name == "web1")
+        config.put("instances", instance.uuid, msgspec.structs.replace(instance, disks=instance.disks[:-1]))
+        return looked(node, disks)
+
+    ctx.nodes.handlers["blockdev_find_each"] = answer
+    before = len(data(ctx, "web1", static=True)["web1"]["disks"])
+    assert len(data(ctx, "web1")["web1"]["disks"]) == before - 1

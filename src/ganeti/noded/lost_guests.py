@@ -7,7 +7,7 @@ disks, as soon as it reaches the other node again.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
@@ -39,13 +39,17 @@ class LostGuests:
 
     async def look(self) -> float:
         """One look; gives the seconds until the next. Raises nothing: what fails is in the log."""
-        found = await look(self._state.world)
-        lost = [*found.images, *await self._superseded()]
-        again = [image for image in lost if image.owner in self._seen]
-        self._seen = {image.owner for image in lost}
+        lost, limit_s = await self._lost()
+        again = self._seen & set(lost)
+        self._seen = set(lost)
         if again:
             await self._end(again)
-        return min(found.limit_s / _LOOKS, IDLE_S)
+        return min(limit_s / _LOOKS, IDLE_S)
+
+    async def _lost(self) -> tuple[dict[str, str], float]:
+        """Why, by the instance whose disks another node has, and the shortest time that a guest has."""
+        found = await look(self._state.world)
+        return {image.owner: image.why for image in (*found.images, *await self._superseded())}, found.limit_s
 
     async def _superseded(self) -> list[LostImage]:
         """Disks whose template has learned from the other node that this one is primary no more."""
@@ -58,16 +62,18 @@ class LostGuests:
                     _log.warning("lost disks of %s cannot be looked for: %s", template.traits.name, err)
         return lost
 
-    async def _end(self, lost: Sequence[LostImage]) -> None:
-        why = {image.owner: image.why for image in lost}
+    async def _end(self, names: Collection[str]) -> None:
+        """A guest that arrived meanwhile has its disks by the time that it is listed, so these are looked at after."""
         for hypervisor in enabled_hypervisors(self._state):
             try:
                 guests = await hypervisor.list_instances()
             except GanetiError as err:
                 _log.error("guests of %s that have lost their disks are not ended: %s", hypervisor.traits.name, err)
                 continue
-            for name in (guest.name for guest in guests if guest.name in why and guest.state not in _NO_WRITER):
-                await self._end_one(hypervisor, name, why[name])
+            writers = [guest.name for guest in guests if guest.name in names and guest.state not in _NO_WRITER]
+            lost = (await self._lost())[0] if writers else {}
+            for name in filter(lost.__contains__, writers):
+                await self._end_one(hypervisor, name, lost[name])
 
     async def _end_one(self, hypervisor: Hypervisor, name: str, why: str) -> None:
         try:

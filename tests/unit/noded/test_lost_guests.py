@@ -127,6 +127,25 @@ def test_a_mirrored_disk_that_the_other_node_was_made_primary_of(world: World, r
     world.look()
 
 
+def test_a_guest_that_arrives_while_guests_are_listed_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hypervisor answers late, when the disks of the second guest of that name are this node's already."""
+    places = Places(world.node.paths)
+    Path(places.directory).mkdir(parents=True)
+    lost = Opened(uuid="0123456789abcdef", image="/disk", role="secondary", owner="web1", lost_to="node2")
+    places.write_opened(lost)
+    world.look()
+    hypervisor = world.node.state.hypervisor("fake")
+    listed = hypervisor.list_instances
+
+    async def late() -> Any:
+        places.write_opened(replace(lost, role="incoming"))
+        return await listed()
+
+    monkeypatch.setattr(hypervisor, "list_instances", late)
+    world.look(2)
+    assert world.runs() and not world.told
+
+
 def test_a_lock_that_cannot_be_read_is_told_and_ends_nothing(world: World) -> None:
     Path(f"{world.node.paths.under(PATH)}.lock").write_text("{")
     world.look(3)

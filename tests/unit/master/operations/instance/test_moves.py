@@ -131,6 +131,18 @@ def test_a_migration_without_progress_is_given_up(ctx: FakeContext) -> None:
         run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
 
 
+def test_a_guest_that_stands_still_before_its_switchover_is_given_up(ctx: FakeContext) -> None:
+    asked = iter(range(2000))
+
+    def status(name: str, **_: Any) -> dict[str, Any]:
+        assert next(asked, None) is not None, "it is asked without an end"
+        return {"status": "pre-switchover", "transferred_ram": 5, "total_ram": 9, "error": ""}
+
+    ctx.nodes.handlers["instance_get_migration_status"] = status
+    with pytest.raises(ExecutionError, match="no data moved for 120 seconds in state pre-switchover"):
+        run(MigrateInstance(instance_name="web1", target_node="node3"), ctx)
+
+
 def test_a_guest_that_did_not_arrive_runs_on_where_it_was(ctx: FakeContext) -> None:
     def finalize(name: str, success: bool, **_: Any) -> dict[str, bool]:
         if success:

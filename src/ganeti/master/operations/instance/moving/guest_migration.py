@@ -208,7 +208,7 @@ class GuestMigration:
         """Watch the source until it is done; raises `ExecutionError` when it fails or makes no progress."""
         ctx, source, spec = self.ctx, self.way.source_uuid, self.way.spec
         moved, moved_at_s = -1, ctx.clock.now_s()
-        began_s = moved_at_s
+        began_s, switches = moved_at_s, False
         while True:
             status = await ask(ctx.nodes, source, InstanceGetMigrationStatus(instance=spec))
             state = status.status
@@ -218,11 +218,6 @@ class GuestMigration:
             if state in ("failed", "cancelled", "none"):
                 reason = status.error or "the hypervisor gave no reason"
                 raise ExecutionError(f"Could not migrate instance {spec.name}: {state}: {reason}")
-            if state == "pre-switchover":
-                await self.hand_over()
-                await ask(ctx.nodes, source, MigrationContinue(instance=spec))
-                await ctx.clock.sleep(SWITCH_POLL_S)
-                continue
             if status.transferred_ram != moved:
                 moved, moved_at_s = status.transferred_ram, ctx.clock.now_s()
                 # More is sent than there is, since the guest goes on writing: the end is said once, above.
@@ -232,4 +227,9 @@ class GuestMigration:
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
                 )
             quick = ctx.clock.now_s() - began_s < 1.0
-            await ctx.clock.sleep(QUICK_POLL_S if quick else POLL_S)
+            poll_s = QUICK_POLL_S if quick else POLL_S
+            if state == "pre-switchover":
+                await self.hand_over()
+                await ask(ctx.nodes, source, MigrationContinue(instance=spec))
+                poll_s, switches = poll_s if switches else SWITCH_POLL_S, True
+            await ctx.clock.sleep(poll_s)

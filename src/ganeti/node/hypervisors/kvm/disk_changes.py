@@ -13,7 +13,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, throttle, users
+from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, removable, throttle, users
 from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -114,7 +114,7 @@ class DiskChange:
     def _free_options(self) -> dict[str, Any]:
         taken = [place.options for place in self._known.disks]
         if self._known.hvparams["disk_type"] in disks.SCSI_TYPES:
-            return disks.free_scsi_place(self._known)
+            return disks.free_scsi_place(removable.placed(self._known))
         if self._known.disk_ports:
             numbers = range(len(taken) + 1)
             return next(one for number in numbers if (one := disks.port_place(self._known, number)) not in taken)

@@ -21,13 +21,15 @@ def with_drives(record: RuntimeRecord) -> RuntimeRecord:
     """
     for parameter in drives(record.hvparams):
         record = with_drive(record, parameter)
-    alone = on_scsi(record) and record.hvparams["disk_type"] not in SCSI_TYPES
     can_come = record.hvparams["scsi_controller_type"] == SCSI_WITH_HOTPLUG
-    return msgspec.structs.replace(record, cd_controller=alone and bool(can_come or record.cd_drives))
+    return msgspec.structs.replace(
+        record, cd_controller=_needs_controller(record) and bool(can_come or record.cd_drives)
+    )
 
 
 def with_drive(record: RuntimeRecord, parameter: str) -> RuntimeRecord:
     """Give the record with one drive more; raises `HypervisorError` when there is no place for it."""
+    record = placed(record)
     if on_scsi(record):
         place = free_scsi_place(record)
     else:
@@ -36,6 +38,21 @@ def with_drive(record: RuntimeRecord, parameter: str) -> RuntimeRecord:
     return msgspec.structs.replace(
         record, cd_drives=[*record.cd_drives, parameter], cd_places=record.cd_places | {parameter: place}
     )
+
+
+def placed(record: RuntimeRecord) -> RuntimeRecord:
+    """Give the record with the places of its drives, which guests that were started earlier did not note."""
+    if len(record.cd_places) == len(record.cd_drives):
+        return record
+    found = msgspec.structs.replace(record, cd_drives=[], cd_places={}, cd_controller=_needs_controller(record))
+    for parameter in record.cd_drives:
+        found = with_drive(found, parameter)
+    return found
+
+
+def _needs_controller(record: RuntimeRecord) -> bool:
+    """Whether CDs are on SCSI, and disks are not."""
+    return on_scsi(record) and record.hvparams["disk_type"] not in SCSI_TYPES
 
 
 def on_scsi(record: RuntimeRecord) -> bool:
@@ -53,11 +70,14 @@ def obstacle(known: RuntimeRecord, parameter: str) -> str:
         return f"it runs without that drive, and an IDE drive cannot come; with {remedy} from its start one can"
     if (controller := known.hvparams["scsi_controller_type"]) != SCSI_WITH_HOTPLUG:
         return f"it runs without that drive, and none can come to its controller {controller}; with {remedy} one can"
+    if _needs_controller(known) and not placed(known).cd_controller:
+        return "it runs without a SCSI controller for CDs: stop it and start it again"
     return ""
 
 
 def arguments(record: RuntimeRecord) -> list[str]:
     """Drives, with the images that are in them."""
+    record = placed(record)
     hvparams = record.hvparams
     found = scsi_controller(record) if record.cd_controller else []
     for parameter in record.cd_drives:

@@ -11,7 +11,7 @@ import pytest
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, NicSpec
-from ganeti.node.hypervisors.kvm import checks, command_line, devices, display, emulator, record, taps
+from ganeti.node.hypervisors.kvm import checks, command_line, devices, display, emulator, record, removable, taps
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.emulator import Emulator
@@ -70,6 +70,34 @@ def words(
 
 def after(all_words: list[str], option: str) -> list[str]:
     return [all_words[i + 1] for i, word in enumerate(all_words) if word == option]
+
+
+@pytest.mark.parametrize(
+    "hvparams",
+    [
+        {"disk_type": "ide"},
+        {"disk_type": "paravirtual", "cdrom_disk_type": "scsi-cd", "scsi_controller_type": "virtio-scsi-pci"},
+        {"disk_type": "scsi-hd", "scsi_controller_type": "virtio-scsi-pci"},
+    ],
+)
+def test_a_guest_started_before_places_of_cds_were_noted_is_the_same_machine(
+    tmp_path: Path, hvparams: dict[str, Any]
+) -> None:
+    """Its CDs came after the disks; a record of that time, or one that comes from a node of that time, lacks them."""
+    images = {"cdrom_image_path": "http://host/one.iso", "cdrom2_image_path": "http://host/two.iso"}
+    now = removable.with_drives(made(disks=2, **hvparams, **images))
+    disks = [attached(tmp_path / f"d{index}", index) for index in range(2)]
+    before = msgspec.structs.replace(now, cd_places={}, cd_controller=False)
+    assert words(before, disks) == words(now, disks)
+    one = removable.with_drives(made(disks=2, **hvparams, **images | {"cdrom2_image_path": ""}))
+    before = msgspec.structs.replace(one, cd_places={}, cd_controller=False)
+    assert removable.with_drive(before, "cdrom2_image_path").cd_places == now.cd_places
+
+
+def test_a_cd_comes_only_where_there_is_a_controller_for_it() -> None:
+    hvparams = {"disk_type": "paravirtual", "cdrom_disk_type": "scsi-cd", "scsi_controller_type": "virtio-scsi-pci"}
+    assert "without a SCSI controller" in removable.obstacle(made(**hvparams), "cdrom_image_path")
+    assert removable.obstacle(removable.with_drives(made(**hvparams)), "cdrom_image_path") == ""
 
 
 def test_an_incoming_guest_is_the_same_machine(tmp_path: Path) -> None:

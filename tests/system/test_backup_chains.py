@@ -144,10 +144,14 @@ def test_an_unfinished_backup_is_named_by_verify(fake_bed: FakeBed) -> None:
 def test_a_full_place_leaves_the_older_backups_whole(fake_bed: FakeBed) -> None:
     before = fake_bed.run("gnt-backup", "history", "web")
     fake_bed.run("mkdir", "-p", KEPT, node="node2")
+    fake_bed.run("sh", "-c", f"umask 077; echo '{json.dumps({'store': KEPT})}' > {STORE}", node="node2")
+    said = fake_bed.run("gnt-backup", "create", "-n", "node2", "web", expect=1)
+    assert f"No file system is mounted at {KEPT}" in said, said
     fake_bed.run("mount", "-t", "tmpfs", "-o", "size=1m", "none", KEPT, node="node2")
     said = fake_bed.run("gnt-backup", "create", "-n", "node2", "web", expect=1)
     assert "cannot be kept: No space left on device" in said
     assert fake_bed.run("ls", KEPT, node="node2") == ""
+    fake_bed.run("rm", STORE, node="node2")
     assert fake_bed.run("gnt-backup", "history", "web") == before
     fake_bed.check()
 

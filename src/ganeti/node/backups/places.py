@@ -2,6 +2,8 @@
 """Where this node keeps backups: ``/etc/ganeti/backup-store.json`` names another place than the usual directory.
 
     {"store": "/mnt/backups"}
+    {"store": "/mnt/backups/ganeti", "mount_point": "/mnt/backups"}
+    {"store": "/data/backups", "mount_point": ""}
     {"store": "s3://bucket/prefix", "endpoint": "https://s3.example.com", "access_key": "…", "secret_key": "…"}
 
 The file is root's alone: it has keys, and it makes the daemon write wherever it says.
@@ -38,6 +40,8 @@ _RETRIES, _RETRY_WITHIN_S = 4, 60
 
 class _Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     store: str
+    mount_point: str | None = None
+    """Of a directory: where a file system must be mounted. Null for the directory itself, empty for nowhere."""
     endpoint: str = ""
     """Without it, that of Amazon's region."""
     region: str = "us-east-1"
@@ -57,6 +61,7 @@ def store_of(paths: Paths) -> BackupStore:
     directory = paths.under(_directory(place.store, paths))
     if not os.path.isdir(directory):
         raise BlockDeviceError(f"{directory}, which is for backups, is not there: make it, or mount it")
+    _require_mounted(directory, place, paths)
     return BackupDirectory(directory)
 
 
@@ -84,6 +89,22 @@ def _directory(store: str, paths: Paths) -> str:
             f"s3://BUCKET/PREFIX, in {paths.backup_store_file}"
         )
     return plain
+
+
+def _require_mounted(directory: str, place: _Place, paths: Paths) -> None:
+    """Refuse the empty directory below a file system that is not mounted: its backups would look gone."""
+    if place.mount_point == "":
+        return
+    point = directory if place.mount_point is None else paths.under(_directory(place.mount_point, paths))
+    if directory != point and not directory.startswith(f"{point}/"):
+        raise BlockDeviceError(
+            f"{directory} does not lie below {point}: correct mount_point in {paths.backup_store_file}"
+        )
+    if not os.path.ismount(os.path.realpath(point)):
+        raise BlockDeviceError(
+            f"No file system is mounted at {point}, which is for backups: mount it, or, if none belongs there, add "
+            f'"mount_point": "" in {paths.backup_store_file}'
+        )
 
 
 def _bucket(place: _Place, paths: Paths) -> BackupStore:

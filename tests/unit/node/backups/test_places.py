@@ -43,8 +43,29 @@ def test_a_directory_must_be_there(paths: Paths) -> None:
     ):
         store_of(paths)
     os.makedirs(paths.under("/mnt/backups"))
+    say(paths, {"store": "/mnt/backups", "mount_point": ""})
     store = store_of(paths)
     assert type(store) is BackupDirectory and store.top == paths.under("/mnt/backups")
+
+
+def test_the_directory_below_a_mount_that_is_gone_is_refused(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.makedirs(paths.under("/mnt/backups/ganeti"))
+    mounted: list[str] = []
+    monkeypatch.setattr(os.path, "ismount", mounted.__contains__)
+    for place, point in (
+        ({"store": "/mnt/backups"}, "/mnt/backups"),
+        ({"store": "/mnt/backups/ganeti", "mount_point": "/mnt/backups"}, "/mnt/backups"),
+        ({"store": "/mnt/backups/ganeti"}, "/mnt/backups/ganeti"),
+    ):
+        say(paths, place)
+        mounted.clear()
+        with pytest.raises(BlockDeviceError, match=f"No file system is mounted at .*{point}, which .*: mount it"):
+            store_of(paths)
+        mounted.append(os.path.realpath(paths.under(point)))
+        assert isinstance(store_of(paths), BackupDirectory)
+    say(paths, {"store": "/mnt/backups", "mount_point": "/mnt/other"})
+    with pytest.raises(BlockDeviceError, match=r"does not lie below .*/mnt/other: correct mount_point"):
+        store_of(paths)
 
 
 def test_a_bucket_is_asked_for_nothing_yet(paths: Paths) -> None:

@@ -63,6 +63,10 @@ class BackupUnserve(NodeRequest[None], frozen=True, kw_only=True):
     disks: int
 
 
+class BackupRoom(NodeRequest[int], frozen=True, kw_only=True):
+    """Bytes that a guest which `BackupBoot` starts may write; below zero where too few are left."""
+
+
 class BackupBoot(NodeRequest[None], frozen=True, kw_only=True):
     """Start a guest on the disks of a served backup; what it writes goes when `BackupUnserve` comes."""
 
@@ -106,6 +110,8 @@ class FetchedWrite(NodeRequest[str], frozen=True, kw_only=True):
     name: str
     offset: int
     data: bytes
+    size: int = 0
+    """Of the whole file, told at *offset* 0: it is refused where there is no room, as is each piece."""
 
 
 class FetchedDiscard(NodeRequest[None], frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from ganeti.model.node_calls.backup_files import (
     BackupFiles,
     BackupFileSystems,
     BackupReadFile,
+    BackupRoom,
     BackupServe,
     BackupTakeFile,
     BackupUnserve,
@@ -27,6 +28,7 @@ from ganeti.node.actions.instances import start_on
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.backups import served, volumes
 from ganeti.node.backups.guest_files import GuestFiles
+from ganeti.node.backups.room import require_room, room
 from ganeti.node.backups.served import ServedChain
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io, shown
@@ -49,6 +51,16 @@ async def backup_unserve(node: NodeState, asked: BackupUnserve) -> None:
         await shown.hide(node.world, _shown_as(asked.name, disk))
     await served.end(node.world, asked.name)
     await in_thread(shutil.rmtree, _spool(node, asked.name), ignore_errors=True)
+
+
+@answers(BackupRoom, timeout_s=NORMAL_S, changes=False)
+async def backup_room(node: NodeState, asked: BackupRoom) -> int:
+    del asked
+    directory = node.paths.backup_scratch_dir
+    try:
+        return (await in_thread(room, directory))[0]
+    except OSError as err:
+        raise BlockDeviceError(f"{directory} cannot be used on node {node.world.node_name}: {err.strerror}") from err
 
 
 @answers(BackupBoot, timeout_s=NORMAL_S)
@@ -101,6 +113,8 @@ async def backup_read_file(node: NodeState, asked: BackupReadFile) -> bytes:
 async def fetched_write(node: NodeState, asked: FetchedWrite) -> str:
     path = _fetched(node, asked.name)
     try:
+        size = len(asked.data) if asked.offset else max(asked.size, len(asked.data))
+        await in_thread(require_room, os.path.dirname(path), size, "The file from the backup")
         await in_thread(_add, path, asked.offset, asked.data)
     except OSError as err:
         raise BlockDeviceError(f"{path} cannot be written on node {node.world.node_name}: {err.strerror}") from err

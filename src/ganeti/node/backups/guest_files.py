@@ -6,6 +6,7 @@ Only numbers of inodes are given to it: no name that a guest or a user chose is 
 
 import os
 import re
+import signal
 import stat
 import tempfile
 
@@ -13,6 +14,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import shown
 from ganeti.model.node_calls.backup_files import FileSystem, FoundPath, GuestFile
 from ganeti.node.backups import volumes
+from ganeti.node.backups.room import require_room
 from ganeti.ports.node_world import NodeWorld
 
 _ROOT = 2
@@ -53,7 +55,8 @@ class GuestFiles:
         if found is None or not stat.S_ISREG(found[2].mode):
             raise BlockDeviceError(f"{shown(path)} is no regular file in this backup")
         _, inode, file = found
-        await self._say(f"cat <{inode}>", target, timeout_s=_TAKE_S)
+        require_room(self._spool, file.size, f"{shown(path)} of node {self._world.node_name}'s backup")
+        await self._say(f"cat <{inode}>", target, file.size, timeout_s=_TAKE_S)
         if (size := os.stat(target).st_size) != file.size:
             raise BlockDeviceError(f"{shown(path)} has {file.size} bytes, and {size} could be read: is there room?")
 
@@ -106,14 +109,21 @@ class GuestFiles:
 
     async def _said(self, command: str, most_bytes: int) -> str:
         with tempfile.NamedTemporaryFile(dir=self._spool) as file:
-            await self._say(command, file.name)
+            await self._say(command, file.name, most_bytes)
             return file.read(most_bytes).decode("utf-8", "replace")
 
-    async def _say(self, command: str, stdout_path: str, *, timeout_s: float = 120.0) -> None:
+    async def _say(self, command: str, stdout_path: str, most_bytes: int, *, timeout_s: float = 120.0) -> None:
         words = ["debugfs", "-R", command, self._image]
         done = await volumes.as_nobody(
-            self._world, words, self._descriptor, stdout_path=stdout_path, timeout_s=timeout_s
+            self._world,
+            words,
+            self._descriptor,
+            stdout_path=stdout_path,
+            most_bytes=most_bytes,
+            timeout_s=timeout_s,
         )
+        if done.status == -signal.SIGXFSZ:
+            raise BlockDeviceError(f"The file system in the backup holds something larger than {most_bytes} bytes")
         said = [line for line in done.stderr.splitlines() if line.strip() and not _MOTTO.match(line)]
         if said or done.status:
             raise BlockDeviceError(

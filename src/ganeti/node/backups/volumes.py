@@ -41,10 +41,19 @@ def opened(path: str) -> Iterator[int]:
 
 
 async def as_nobody(
-    world: NodeWorld, argv: list[str], descriptor: int, *, stdout_path: str | None = None, timeout_s: float = _ANSWER_S
+    world: NodeWorld,
+    argv: list[str],
+    descriptor: int,
+    *,
+    stdout_path: str | None = None,
+    most_bytes: int = 0,
+    timeout_s: float = _ANSWER_S,
 ) -> Completed:
-    """Run a program that reads the open file *descriptor*; raises `BlockDeviceError` where it cannot run."""
-    limits = ["unshare", "--net", "--", "prlimit", f"--as={_MEMORY_BYTES}", "--core=0", "--"]
+    """Run a program that reads the open file *descriptor*; raises `BlockDeviceError` where it cannot run.
+
+    It ends by the signal SIGXFSZ where it writes more than *most_bytes* into the file at *stdout_path*.
+    """
+    limits = ["unshare", "--net", "--", "prlimit", f"--as={_MEMORY_BYTES}", f"--fsize={most_bytes}", "--core=0", "--"]
     rights = ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--bounding-set=-all"]
     words = [*limits, "setpriv", f"--reuid={READER}", f"--regid={READER}", *rights, "--", *argv]
     try:

@@ -79,12 +79,12 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
                     WRONG_INPUT,
                 )
             ctx.log.info(f"Reading {shown(found.path)} on {where(file_system)} of backup {newest.backup.id}")
-            request = BackupTakeFile(name=name, file_system=file_system, path=self.path)
-            size = await ask(ctx.nodes, newest.node_uuid, request)
             kept = str(ctx.job.job_id)
             sentence = f"remove the unfinished copy of {shown(found.path)} on the master"
             await ctx.undo.push(UndoNodeCall.of(sentence, master, FetchedDiscard(name=kept)))
-            at = await ask(ctx.nodes, master, FetchedWrite(name=kept, offset=0, data=b""))
+            at = await ask(ctx.nodes, master, FetchedWrite(name=kept, offset=0, data=b"", size=found.file.size))
+            request = BackupTakeFile(name=name, file_system=file_system, path=self.path)
+            size = await ask(ctx.nodes, newest.node_uuid, request)
             offset = 0
             while piece := await ask(ctx.nodes, newest.node_uuid, BackupReadFile(name=name, offset=offset)):
                 await ask(ctx.nodes, master, FetchedWrite(name=kept, offset=offset, data=piece))

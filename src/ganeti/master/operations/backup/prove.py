@@ -41,7 +41,7 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.backup_files import BackupBoot
+from ganeti.model.node_calls.backup_files import BackupBoot, BackupRoom
 from ganeti.model.node_calls.backups import BackupCheck, BackupNote, ForgetSigns, SignOfLife
 from ganeti.model.node_calls.instances import InstanceShutdown
 from ganeti.model.node_requests import InstanceSpec
@@ -56,6 +56,7 @@ PREFIX = "proof."
 _POLL_S = 1.0
 _OUTSIDE: Final = ("kvm_extra", "usb_devices", "cdrom_image_path", "cdrom2_image_path", "floppy_image_path")
 """Parameters by which a guest reaches something else than its disks: a trial guest has none of it."""
+_MIB: Final = 1024 * 1024
 _EXAMPLE: Final = {"instance_name": "one.example.com", "pnode": "node2.example.com"}
 
 
@@ -132,7 +133,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
             for each in templates
             if each.node_count == 1 and each.has_disks and not (each.adopts_only or each.free_keys)
         ]
-        if not fitting or not _boots_backups(asked, view, ctx):
+        if not fitting or not await _boots_where_kept(asked, chain[0], view, ctx):
             return None
         there = replace(asked, pnode=chain[0].node_name, disk_template=fitting[0].name)
         try:
@@ -162,7 +163,8 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         forget = ForgetSigns(hypervisor=trial.hypervisor, name=trial.name)
         await ctx.undo.push(UndoNodeCall.of(f"forget what the console of {trial.name} has shown", node, forget))
         await ask(ctx.nodes, node, forget)
-        if node == checked.chain[0].node_uuid and _boots_backups(checked.asked, ctx.config.view(), ctx):
+        newest, view = checked.chain[0], ctx.config.view()
+        if node == newest.node_uuid and await _boots_where_kept(checked.asked, newest, view, ctx):
             sign = await self._booted_where_kept(checked, ctx)
         else:
             sign = await self._booted_from_copy(checked, ctx)
@@ -255,9 +257,18 @@ async def _check_chunks(ctx: OperationContext, chain: list[Known]) -> None:
             ctx.stop_if_cancelled()
 
 
-def _boots_backups(asked: Restored, view: ConfigView, ctx: OperationContext) -> bool:
+async def _boots_where_kept(asked: Restored, newest: Known, view: ConfigView, ctx: OperationContext) -> bool:
+    """Whether the guest can boot from the backup itself: its node needs room for all that the guest may write."""
     hypervisor = asked.hypervisor or view.cluster.enabled_hypervisors[0]
-    return ctx.catalogue.hypervisor(hypervisor).boots_backups
+    if not ctx.catalogue.hypervisor(hypervisor).boots_backups:
+        return False
+    wanted, free = sum(disk.size for disk in newest.backup.disks), await ask(ctx.nodes, newest.node_uuid, BackupRoom())
+    if wanted > free:
+        ctx.log.info(
+            f"Restoring the backup to boot it: /srv/ganeti/backup-scratch of {newest.node_name} has room for "
+            f"{max(free, 0) // _MIB} MiB, and a guest on the backup itself may write {wanted // _MIB} MiB there"
+        )
+    return wanted <= free
 
 
 def _alone(asked: Restored, catalogue: Catalogue) -> Restored:

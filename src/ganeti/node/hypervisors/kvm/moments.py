@@ -17,6 +17,7 @@ from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.node.backups import nbd
 from ganeti.node.backups.nbd import NbdSource
+from ganeti.node.backups.room import room
 from ganeti.node.hypervisors.interface import GuestMoments
 from ganeti.node.hypervisors.kvm import plugging, sockets
 from ganeti.node.hypervisors.kvm.places import Places
@@ -33,9 +34,6 @@ _MERGED = "ganeti-moment"
 _SAVE_S = 30
 """How long a write of the guest waits for a block to be saved before the moment is given up."""
 _MAP_S = 600.0
-_SPARE_BYTES = 1024**3
-_SPARE_PART = 20
-"""At least this much of the file system of the scratch files stays free, or one part in so many of a small one."""
 _SOCKET = "nbd"
 _PAUSED_NOTE = "paused"
 
@@ -198,12 +196,10 @@ class KvmMoments(GuestMoments):
         """Give a moment up before its scratch files fill their file system, which others may use."""
         directory = self._places.paths.backup_scratch_dir
         try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-            there = os.statvfs(directory)
+            free, spare = room(directory)
         except OSError as err:
             raise HypervisorError(f"The directory {directory} cannot be used: {err.strerror}") from err
-        spare = min(_SPARE_BYTES, there.f_blocks * there.f_frsize // _SPARE_PART)
-        if there.f_bavail * there.f_frsize < spare:
+        if free < 0:
             raise HypervisorError(
                 f"The backup of {name} is given up: {directory}, which takes what the guest overwrites during its "
                 f"backup, has less than {spare // 2**20} MiB left. Make room there, or mount a larger file system"

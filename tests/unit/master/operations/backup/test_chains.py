@@ -202,3 +202,19 @@ def test_a_trial_guest_has_nothing_outside_its_disks(bed: Bed) -> None:
     run(ProveBackup(instance_name="web1", pnode="node2"), bed.ctx)
     assert started[0].nics == [] and started[0].name == "proof.web1"
     assert [started[0].hvparams[name] for name in names] == ["", "", "", "disk"]
+
+
+@pytest.mark.parametrize(("node", "room", "in_place"), [("node3", 64, True), ("node3", 63, False), (None, 64, True)])
+def test_a_backup_boots_where_it_is_kept_if_all_that_its_guest_may_write_has_room(
+    bed: Bed, node: str | None, room: int, in_place: bool
+) -> None:
+    bed.hypervisor(boots_backups=True)
+    bed.instance(1)
+    bed.backed_up("uuid-a")
+    bed.handlers["backup_room"] = lambda name, **_: room * MIB
+    bed.handlers["backup_check"] = lambda name, end, **_: end
+    bed.handlers["sign_of_life"] = lambda node, /, **_: "it is up"
+    run(ProveBackup(instance_name="web1", pnode=node), bed.ctx)
+    assert ("node3 backup_boot" in bed.ctx.story, "node3 instance_start" in bed.ctx.story) == (in_place, not in_place)
+    said = [line for line in bed.ctx.lines if line.startswith("Restoring the backup to boot it")]
+    assert len(said) == (not in_place) and all("has room for 63 MiB" in line for line in said)

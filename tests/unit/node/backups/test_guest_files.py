@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files out of a backup fill no file system: what a guest made large is refused first, and bounded while it is read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.fakes.one_node import OneNode
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.backup_files import FileSystem
+from ganeti.node.backups import volumes
+from ganeti.node.backups.guest_files import GuestFiles
+from ganeti.node.backups.room import require_room, room
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="a program that reads as nobody is started by root")
+
+
+@root
+def test_a_sparse_file_that_is_larger_than_the_room_is_not_taken(node: OneNode, tmp_path: Path) -> None:
+    tree, image, spool = tmp_path / "tree", tmp_path / "image", tmp_path / "spool"
+    tree.mkdir()
+    spool.mkdir()
+    (tree / "small").write_text("web\n")
+    with (tree / "lastlog").open("wb") as file:
+        file.truncate(2**43)
+    words = ["mkfs.ext4", "-q", "-F", "-d", str(tree), str(image), "9M"]
+    subprocess.run(words, check=True)
+    image.chmod(0o644)
+    file_system = FileSystem(disk=0, partition=0, offset=0, kind="ext4", label="", readable=True)
+    with volumes.opened(str(image)) as descriptor:
+        files = GuestFiles(node.state.world, file_system, descriptor, str(spool))
+        with pytest.raises(BlockDeviceError, match=r"lastlog .* has 8796093022208 bytes, and .* has room for"):
+            node.run(files.take("lastlog", f"{spool}/lastlog"))
+        node.run(files.take("small", f"{spool}/small"))
+    assert [(path.name, path.read_text()) for path in spool.iterdir()] == [("small", "web\n")]
+
+
+@root
+def test_what_writes_more_than_it_may_is_ended(node: OneNode, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with volumes.opened("/dev/null") as descriptor:
+        words = ["head", "-c", "100000", "/dev/zero"]
+        asked = volumes.as_nobody(node.state.world, words, descriptor, stdout_path=str(target), most_bytes=5000)
+        assert node.run(asked).status == -signal.SIGXFSZ
+    assert target.stat().st_size == 5000
+
+
+def test_the_master_takes_no_file_without_room(node: OneNode) -> None:
+    with pytest.raises(
+        BlockDeviceError, match=r"The file from the backup has 1152921504606846976 bytes, and .* has room"
+    ):
+        node.call("fetched_write", name="7", offset=0, data=b"", size=2**60)
+    assert list(Path(node.paths.backup_files_dir).iterdir()) == []
+    path = node.call("fetched_write", name="7", offset=0, data=b"web", size=3)
+    assert Path(path).read_bytes() == b"web"
+
+
+def test_a_part_of_a_file_system_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = 2**20
+    said = os.statvfs_result((4096, 4096, blocks, blocks // 10, blocks // 10, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: said)
+    free, spare = room(str(tmp_path))
+    assert spare == 4096 * blocks // 20 and free == 4096 * (blocks // 10) - spare
+    require_room(str(tmp_path), free, "it")
+    with pytest.raises(BlockDeviceError, match="make room there, or mount a larger file system"):
+        require_room(str(tmp_path), free + 1, "it")

@@ -37,16 +37,17 @@ TABLE = {
     "/var/lib/ganeti/rapi.pem": "440 gnt-rapi:gnt-rapi",
     "/var/lib/ganeti/rapi": "750 gnt-rapi:gnt-rapi",
     "/var/lib/ganeti/server.pem": "440 gnt-masterd:gnt-masterd",
-    "/run/ganeti": "775 gnt-masterd:gnt-daemons",
+    "/run/ganeti": "1775 gnt-masterd:gnt-daemons",
     "/run/ganeti/socket": "770 gnt-masterd:gnt-admin",
     "/run/ganeti/socket/ganeti-master": "660 gnt-masterd:gnt-admin",
-    "/var/log/ganeti": "770 gnt-masterd:gnt-daemons",
+    "/var/log/ganeti": "1770 gnt-masterd:gnt-daemons",
     "/var/log/ganeti/luxi-daemon.log": "600 gnt-masterd:gnt-daemons",
     "/var/log/ganeti/rapi-daemon.log": "600 gnt-rapi:gnt-daemons",
     "/var/log/ganeti/conf-daemon.log": "600 gnt-confd:gnt-daemons",
     "/var/log/ganeti/node-daemon.log": "600 root:gnt-daemons",
 }
-"""Modes as 3.1 sets them, owners as its documents name them, by the names that Debian gives these users."""
+"""Modes as 3.1 sets them, with the sticky bit where several users' daemons write; owners as its documents name them, by
+the names that Debian gives these users."""
 DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data /var/lib/ganeti/ssconf_*"
 NODES = ("node1", "node2", "node3")
 

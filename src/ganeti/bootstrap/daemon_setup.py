@@ -7,6 +7,7 @@ from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
 
 NODE_DAEMON = "ganeti-noded"
 ANSWERING_DAEMONS = ("ganeti-confd", "ganeti-mond")
@@ -87,9 +88,9 @@ def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: Fi
     for path, mode in (
         (paths.data_dir, 0o755),
         (paths.queue_dir, 0o750),
-        (paths.run_dir, 0o775),
+        (paths.run_dir, RUN_DIR_MODE),
         (paths.socket_dir, 0o770),
-        (paths.log_dir, 0o770),
+        (paths.log_dir, LOG_DIR_MODE),
         (paths.os_log_dir, 0o750),
         (paths.lock_dir, 0o755),
     ):

@@ -34,6 +34,8 @@ from ganeti.model.node_calls.mastership import NodeStopMaster
 from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership, Promise, ReplicaMembers
 from ganeti.model.objects import Cluster, Node
 from ganeti.model.replica_records import MembershipRecord
+from ganeti.system.accounts import RUN_DIR_MODE
+from ganeti.system.files import open_among_others
 from ganeti.wire.framing_sync import ask
 from ganeti.wire.ssconf import read_lines
 
@@ -100,8 +102,8 @@ def _become_master(machine: Machine, *, forced: bool = False, resumes: int = 0) 
 @contextmanager
 def _alone(paths: Paths) -> Iterator[None]:
     """One take-over of this node at a time; the lock ends with the process that has it."""
-    os.makedirs(paths.run_dir, mode=0o775, exist_ok=True)
-    descriptor = os.open(f"{paths.run_dir}/master-failover.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.makedirs(paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
+    descriptor = open_among_others(f"{paths.run_dir}/master-failover.lock", os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as err:

@@ -34,6 +34,7 @@ from ganeti.node.actions.candidate_keys import public_keys_path
 from ganeti.node.hosts_file import with_host
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
+from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
 from ganeti.wire.framing_sync import connect
 
 DAEMON_WITHIN_S = 30.0
@@ -113,10 +114,10 @@ def _directories(beginning: Beginning, machine: Machine, files: FileSet) -> None
         (paths.data_dir, 0o755),
         (paths.queue_dir, 0o750),
         (f"{paths.queue_dir}/archive", 0o750),
-        (paths.run_dir, 0o775),
+        (paths.run_dir, RUN_DIR_MODE),
         (paths.socket_dir, 0o770),
         (paths.livelock_dir, 0o750),
-        (paths.log_dir, 0o770),
+        (paths.log_dir, LOG_DIR_MODE),
         (paths.os_log_dir, 0o750),
         (paths.sysconf_dir, 0o755),
         (paths.lock_dir, 0o755),

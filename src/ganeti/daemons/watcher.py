@@ -23,6 +23,7 @@ from ganeti.daemons.watcher_master import MasterWork
 from ganeti.daemons.watcher_remote_api import RemoteApi
 from ganeti.model.node_calls.programs import Phase
 from ganeti.node.local_hooks import OwnHooks, scripts_in
+from ganeti.system.accounts import LOG_DIR_MODE
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
 from ganeti.system.logs import set_up_logs
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not os.path.exists(paths.ssconf_file("cluster_name")):
         return 0  # no node of a cluster, so nothing to watch
     try:
-        os.makedirs(paths.log_dir, mode=0o770, exist_ok=True)
+        os.makedirs(paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
         set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
         with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
             if not lock.taken:

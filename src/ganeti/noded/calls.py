@@ -27,8 +27,9 @@ from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates
-from ganeti.system.accounts import MASTER, give_group
+from ganeti.system.accounts import MASTER, RUN_DIR_MODE, give_group
 from ganeti.system.boot import boot_identity
+from ganeti.system.files import open_among_others
 from ganeti.system.pause_points import reach
 
 DEFAULT_MAX_RUNNING = 100
@@ -343,9 +344,8 @@ class NodeCalls:
 
     def _rewrite_answers(self) -> int:
         fresh = f"{self._answers_path}.new"
-        os.makedirs(os.path.dirname(fresh), mode=0o775, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(fresh, flags, 0o600)
+        os.makedirs(os.path.dirname(fresh), mode=RUN_DIR_MODE, exist_ok=True)
+        descriptor = open_among_others(fresh, os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o600)
         lines = [boot_identity().encode()]
         for running in self._running:
             if running.digest:

@@ -24,6 +24,7 @@ from ganeti.base.paths import Paths
 from ganeti.noded.call_spans import program_span
 from ganeti.ports.node_world import Completed
 from ganeti.system.boot import boot_identity, process_start
+from ganeti.system.files import open_among_others
 
 STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 TERMINATION_GRACE_S = 2.0
@@ -196,7 +197,7 @@ def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
 def _log_file(path: str) -> Iterator[int]:
     if path != os.devnull:
         os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+    descriptor = open_among_others(path, os.O_WRONLY | os.O_APPEND, 0o640)
     try:
         yield descriptor
     finally:

@@ -31,6 +31,8 @@ USER_OF = {
 """Each has a group of its name. All others run as root: they look after disks, guests and interfaces."""
 _OF_PACKAGE = "/usr/lib/ganeti/daemon-users"
 _DEFAULTS = "/etc/default/ganeti"
+_PRIVATE = ("backup-chains", "extstorage", "held-images", "node-calls", "shown")
+"""The node daemon's below /run/ganeti. They are made before a daemon of another user could take their names."""
 
 
 @dataclass(frozen=True)
@@ -65,16 +67,25 @@ def owner_of(rule: Rule) -> tuple[int, int]:
     return user, grp.getgrnam(rule.group).gr_gid if rule.group else -1
 
 
-def give_group(path: str, group: str) -> None:
+RUN_DIR_MODE, LOG_DIR_MODE = 0o1775, 0o1770
+"""All daemons write there; only who owns a file, or the directory, may rename or remove it."""
+
+
+def give_group(path: str, group: str, descriptor: int | None = None) -> None:
     """Let members of *group* use what this process has just made; left alone where nobody has a user of its own.
 
-    Raises `OSError` for who is not in the group itself.
+    Needs the open *descriptor* where others could put another file at *path*. A link is not followed. Raises `OSError`
+    for who is not in the group itself.
     """
     import grp
 
     paths = Paths()
     if path.startswith((f"{paths.data_dir}/", f"{paths.run_dir}/", f"{paths.log_dir}/")) and are_used(""):
-        os.chown(path, -1, grp.getgrnam(group).gr_gid)
+        number = grp.getgrnam(group).gr_gid
+        if descriptor is not None:
+            os.fchown(descriptor, -1, number)
+        else:
+            os.chown(path, -1, number, follow_symlinks=False)
 
 
 def rules(paths: Paths) -> Iterator[Rule]:
@@ -96,15 +107,20 @@ def _directories(paths: Paths) -> Iterator[Rule]:
         (paths.queue_dir, 0o750, MASTER, MASTER),
         (f"{paths.queue_dir}/archive", 0o750, MASTER, MASTER),
         (f"{data}/rapi", 0o750, RAPI, RAPI),
-        (run, 0o775, MASTER, DAEMONS),
+        (run, RUN_DIR_MODE, MASTER, DAEMONS),
         (paths.socket_dir, 0o770, MASTER, ADMINISTRATORS),
         (paths.livelock_dir, 0o750, MASTER, DAEMONS),
         (f"{run}/instance-disks", 0o755, ROOT, ROOT),
         (f"{run}/instance-reason", 0o755, ROOT, ROOT),
         (f"{run}/crypto", 0o700, ROOT, ROOT),
         (f"{run}/import-export", 0o755, ROOT, ROOT),
-        (log, 0o770, MASTER, DAEMONS),
+        *((f"{run}/{name}", 0o700, ROOT, ROOT) for name in _PRIVATE),
+        (f"{run}/kvm-hypervisor", 0o711, ROOT, ROOT),
+        (f"{run}/mirror", 0o711, ROOT, ROOT),
+        (log, LOG_DIR_MODE, MASTER, DAEMONS),
         (paths.os_log_dir, 0o750, ROOT, DAEMONS),
+        (f"{log}/kvm", 0o750, ROOT, ROOT),
+        (f"{log}/extstorage", 0o750, ROOT, ROOT),
         (f"{log}/cleaner", 0o750, ROOT, ROOT),
         (f"{log}/master-cleaner", 0o750, ROOT, ROOT),
     ):
@@ -183,8 +199,11 @@ def too_open(paths: Paths) -> list[str]:
         with suppress(FileNotFoundError):
             status = os.lstat(path)
             owners = zip(owner_of(rule), (status.st_uid, status.st_gid), strict=True)
-            if stat.S_IMODE(status.st_mode) & ~rule.mode or any(
-                want != -1 and have not in (0, want) for want, have in owners
+            has = stat.S_IMODE(status.st_mode)
+            if (
+                has & ~rule.mode
+                or rule.mode & ~has & stat.S_ISVTX
+                or any(want != -1 and have not in (0, want) for want, have in owners)
             ):
                 found_open.append(f"{path} ({stat.filemode(status.st_mode)}, owner {status.st_uid}:{status.st_gid})")
     return found_open

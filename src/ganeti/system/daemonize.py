@@ -33,7 +33,9 @@ from types import FrameType
 from typing import NoReturn
 
 from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError
+from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
 from ganeti.system.environment import Environment, read_environment
+from ganeti.system.files import open_among_others
 from ganeti.system.logs import reopen_logs, set_up_logs
 from ganeti.system.pause_points import reach
 
@@ -115,7 +117,7 @@ def run_daemon(
         return status
     early = _EarlySignals()
     try:
-        os.makedirs(environment.paths.run_dir, mode=0o775, exist_ok=True)
+        os.makedirs(environment.paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
         pid_file = PidFile(environment.paths.pid_file(name))
     except (OSError, GanetiError) as err:
         return _refuse(name, report, err)
@@ -139,7 +141,7 @@ def _live(
     """Gives why it could not, or did not end as it should."""
     environment, options = daemon.environment, daemon.options
     try:
-        os.makedirs(environment.paths.log_dir, mode=0o770, exist_ok=True)
+        os.makedirs(environment.paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
         set_up_logs(
             daemon.name,
             environment.paths.log_dir,
@@ -246,7 +248,7 @@ class PidFile:
 
     def _open_and_lock(self) -> int:
         while True:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = open_among_others(self._path, os.O_RDWR, 0o644)
             try:
                 _lock(descriptor)
             except BlockingIOError as err:

@@ -2,6 +2,7 @@
 """Files that are either the old or the new, never half."""
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -51,6 +52,26 @@ def replaced(
         raise
     if durable:
         sync_directory(directory)
+
+
+def open_among_others(path: str, flags: int, mode: int) -> int:
+    """Open, or make, a file of one's own in a directory where others may write, too; gives the descriptor.
+
+    A link is not followed: who put it there could have root write elsewhere. A file that is there is opened without
+    ``O_CREAT``, which the kernel refuses for another user's file in a directory with the sticky bit
+    (fs.protected_regular), root or not. Raises `OSError`.
+    """
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, flags)
+            with contextlib.suppress(FileExistsError):
+                return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as err:
+        if err.errno == errno.ELOOP:
+            raise OSError(err.errno, "It is a symbolic link, which is not followed: remove it", path) from err
+        raise
 
 
 def sync_directory(directory: str) -> None:

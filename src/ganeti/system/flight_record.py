@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ganeti.system.files import open_among_others
+
 LIMIT_BYTES = 4 * 1024 * 1024
 """Of each of the two files: some ten thousand lines."""
 LONGEST_TEXT = 500
@@ -69,8 +71,7 @@ class FlightRecord:
             self.close()
             os.replace(self._path, f"{self._path}.1")
         if self._descriptor < 0:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o640)
+            self._descriptor = open_among_others(self._path, os.O_WRONLY | os.O_APPEND, 0o640)
             self._written = os.fstat(self._descriptor).st_size
         self._written += os.write(self._descriptor, data)
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from ganeti.system.accounts import DAEMONS, give_group
+from ganeti.system.files import open_among_others
 
 _BASES = {
     "ganeti-noded": "node-daemon",
@@ -51,9 +52,9 @@ class ReopeningHandler(logging.StreamHandler[TextIO]):
         super().__init__(self._open())
 
     def _open(self) -> TextIO:
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_among_others(self.path, os.O_WRONLY | os.O_APPEND, 0o600)
         with suppress(OSError):  # a file of before, that has it
-            give_group(self.path, DAEMONS)
+            give_group(self.path, DAEMONS, descriptor)
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def reopen(self) -> None:

@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,11 +22,23 @@ def ensure(paths: Paths, *, full: bool = False) -> list[str]:
         if rule.is_directory:
             os.makedirs(path, exist_ok=True)
         with suppress(FileNotFoundError):  # a daemon has replaced it meanwhile
-            if owned:
-                os.chown(path, *accounts.owner_of(rule), follow_symlinks=False)
-            os.chmod(path, rule.mode)
+            _set(path, rule, owned=owned)
         changed.append(path)
     return changed
+
+
+def _set(path: str, rule: accounts.Rule, *, owned: bool) -> None:
+    """By a descriptor: a daemon that may write in the directory could put a link there in between."""
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            return
+        place = f"/proc/self/fd/{descriptor}"
+        if owned:
+            os.chown(place, *accounts.owner_of(rule))
+        os.chmod(place, rule.mode)
+    finally:
+        os.close(descriptor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.demanded_daemons import BY_CLUSTER, ON_DEMAND, demanded
 from ganeti.system import accounts
+from ganeti.system.accounts import RUN_DIR_MODE
+from ganeti.system.files import open_among_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,8 +128,8 @@ class Node:
     @contextmanager
     def _start_lock(self, daemon: str) -> Iterator[None]:
         """One start at a time: a second daemon would fail because of a first that may then refuse to run itself."""
-        os.makedirs(self.paths.run_dir, mode=0o775, exist_ok=True)
-        descriptor = os.open(f"{self.paths.run_dir}/{daemon}.start", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.makedirs(self.paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
+        descriptor = open_among_others(f"{self.paths.run_dir}/{daemon}.start", os.O_RDWR, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,6 +38,30 @@ def test_files_that_more_can_read_are_named(paths: Paths) -> None:
     Path(paths.server_cert).touch()
     os.chmod(paths.server_cert, 0o400)
     assert accounts.too_open(paths) == [f"{paths.hmac_key} (-r--r--r--, owner {os.getuid()}:{os.getgid()})"]
+
+
+def test_a_directory_that_lost_its_sticky_bit_is_named(paths: Paths) -> None:
+    os.chmod(paths.log_dir, 0o770)
+    assert accounts.too_open(paths) == [f"{paths.log_dir} (drwxrwx---, owner {os.getuid()}:{os.getgid()})"]
+
+
+def test_where_several_users_write_nobody_takes_the_name_of_roots_directory() -> None:
+    found = {rule.path: rule for rule in accounts.rules(Paths()) if rule.is_directory}
+    for place in ("/run/ganeti", "/var/log/ganeti"):
+        assert found[place].mode & stat.S_ISVTX
+    for name in ("backup-chains", "extstorage", "held-images", "kvm-hypervisor", "mirror", "node-calls", "shown"):
+        assert found[f"/run/ganeti/{name}"].user == accounts.ROOT
+
+
+def test_a_group_is_not_given_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[object, bool]] = []
+    monkeypatch.setattr(accounts, "are_used", lambda root: True)
+    monkeypatch.setattr("grp.getgrnam", lambda name: SimpleNamespace(gr_gid=7))
+    monkeypatch.setattr(os, "chown", lambda path, *owner, follow_symlinks=True: given.append((path, follow_symlinks)))
+    monkeypatch.setattr(os, "fchown", lambda descriptor, *owner: given.append((descriptor, False)))
+    accounts.give_group("/run/ganeti/ganeti-noded.looks", accounts.MONITORING)
+    accounts.give_group("/var/log/ganeti/node-daemon.log", accounts.DAEMONS, 5)
+    assert given == [("/run/ganeti/ganeti-noded.looks", False), (5, False)]
 
 
 def test_a_file_that_root_wrote_gets_the_owner_of_the_table(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,10 +110,10 @@ async def _locks_held(luxi: LuxiClient) -> frozenset[str]:
     return exclusively_held(found["data"])
 
 
-async def _run_watcher(given: Mastery, group: str) -> None:
+async def _run_watcher(given: Mastery, group: str) -> bool:
     """By the node daemon here: the watcher is root."""
     master = given.follower.configuration.cluster.master_node
-    await ask(given.nodes, master, WatcherRun(group=group))
+    return await ask(given.nodes, master, WatcherRun(group=group))
 
 
 def _address_of(follower: ConfigFollower, name: str) -> str:

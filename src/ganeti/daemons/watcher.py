@@ -18,6 +18,7 @@ from ganeti.bootstrap.demanded_daemons import demanded
 from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_disks import DiskWork
+from ganeti.daemons.watcher_group import EXIT_WATCHED
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.daemons.watcher_master import MasterWork
 from ganeti.daemons.watcher_remote_api import RemoteApi
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
             if not lock.taken:
                 _log.info("another watcher is at work: nothing done")
-                return 0
+                return 0 if options.nodegroup is None else EXIT_WATCHED
             return _watch(environment, options, job_age_s, lock.release)
     except (GanetiError, OSError) as err:
         _log.error("%s", err)

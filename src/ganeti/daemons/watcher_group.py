@@ -38,7 +38,7 @@ from ganeti.system.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import ask
 
 EXIT_WATCHED = 15
-"""Of a child: another one looks after the group already (S1.57)."""
+"""Another watcher looks after the group already: of a child (S1.57), and where a group was named."""
 STATE_WITHIN_S = 30.0
 """How long the job that renews the state may take: a node has 5 seconds to answer, the rest is for locks."""
 STARTS_WITHIN_S = 240.0

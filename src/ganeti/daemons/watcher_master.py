@@ -87,7 +87,7 @@ class MasterWork:
         groups = self._chosen(group)
         self._forget_gone(self._groups())
         make = functools.partial(GroupWork, self._paths, groups=self._groups, ignore_pause=ignore_pause, disks=disks)
-        return self._watch_groups(groups, make, let_go, wait=wait)
+        return self._watch_groups(groups, make, let_go, wait=wait, is_named=group is not None)
 
     def _ensure_maintenance(self) -> None:
         """Without it the rest of a round is as good."""
@@ -156,7 +156,13 @@ class MasterWork:
             _log.error("the master IP %s cannot be brought up: %s", address.ip, err)
 
     def _watch_groups(
-        self, groups: list[str], make: Callable[[str], GroupWork], let_go: Callable[[], None], *, wait: bool
+        self,
+        groups: list[str],
+        make: Callable[[str], GroupWork],
+        let_go: Callable[[], None],
+        *,
+        wait: bool,
+        is_named: bool = False,
     ) -> int:
         """One child for each group, at the same time (S1.56): a busy group keeps no other waiting."""
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where our starter ignores it, no child can be waited for
@@ -174,6 +180,7 @@ class MasterWork:
             exit_status = os.waitstatus_to_exitcode(ended)
             if exit_status == EXIT_WATCHED:
                 _log.info("group %s: another watcher looks after it already", uuid)
+                status = EXIT_WATCHED if is_named else status
             elif exit_status < 0:
                 _log.error("group %s: signal %d has ended who looked after it", uuid, -exit_status)
                 status = EXIT_FAILURE

@@ -189,6 +189,7 @@ def test_a_group_in_other_hands_is_no_failure_and_one_that_fails_keeps_no_other_
     with caplog.at_level("INFO"):
         assert run(paths) == 0
     assert f"group {GROUPS[0]}: another watcher looks after it already" in caplog.messages
+    assert run(paths, group=GROUPS[0]) == watcher_master.EXIT_WATCHED, "who names it wants to know"
     assert all(os.path.exists(mark) for mark in marks.values())
     os.unlink(marks[GROUPS[2]])
     groups[GROUPS[1]] = fail

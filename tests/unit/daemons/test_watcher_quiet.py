@@ -3,6 +3,7 @@
 
 import argparse
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from ganeti.bootstrap import failover
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.own_mastership import OwnMastership
 from ganeti.daemons import watcher
+from ganeti.daemons.watcher_group import EXIT_WATCHED
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.node.actions import daemons
 from ganeti.system.environment import Environment
@@ -94,6 +96,15 @@ def test_the_lock_of_all_watchers_is_held_until_the_children_are_there(environme
     monkeypatch.setattr(watcher, "_watch", watch)
     assert watcher.main([]) == 0
     assert taken == [False, True]
+
+
+def test_who_names_a_group_hears_that_another_watcher_is_at_work(environment, monkeypatch):
+    monkeypatch.setattr(watcher, "read_environment", lambda: environment)
+    monkeypatch.setattr(watcher, "set_up_logs", lambda *_, **__: None)
+    Path(environment.paths.ssconf_file("cluster_name")).write_text("cluster\n")
+    with WatcherLock(f"{environment.paths.lock_dir}/ganeti-watcher.lock"):
+        assert watcher.main([]) == 0, "cron sends no mail for it"
+        assert watcher.main(["--nodegroup=uuid-green"]) == EXIT_WATCHED
 
 
 def test_what_a_child_needs_to_know_of_the_options_reaches_it(environment, monkeypatch):

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 import pytest
 from tests.fakes.sample_cluster import add_instance, configuration
 
+from ganeti.base.errors import NodeCallError, TransportError
 from ganeti.maintd import guest_ends
 from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
 from ganeti.model.locks import instance_lock
+from ganeti.model.objects import NodeGroup
 from ganeti.wire.guest_report import GuestReport, write_guest_report
 
 KEY = b"the key of the cluster"
@@ -32,11 +35,20 @@ class Watched:
         monkeypatch.setattr(guest_ends, "SETTLE_S", 0.0)
         monkeypatch.setattr(guest_ends.time, "time", lambda: NOW_S)
 
+        self.luxid_fails = False
+        self.others_at_work = False
+        self.look: Callable[[str], Awaitable[None]] | None = None
+
     async def _busy(self) -> frozenset[str]:
+        if self.luxid_fails:
+            raise TransportError("LuxiD does not answer")
         return self.held
 
-    async def _look(self, group: str) -> None:
+    async def _look(self, group: str) -> bool:
         self.looked.append(group)
+        if self.look is not None:
+            await self.look(group)
+        return not self.others_at_work
 
     def change(self, name: str, **values: Any) -> None:
         old = self.config.find_instance(name)
@@ -47,6 +59,15 @@ class Watched:
 
     async def step(self) -> None:
         await self.ends._step()
+        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+
+    def second_group(self) -> str:
+        """web2 lives on node2, of another group: its uuid."""
+        node = self.config.node("uuid-node2")
+        self.config.put("nodegroups", "uuid-green", NodeGroup(uuid="uuid-green", name="green"))
+        self.config.put("nodes", node.uuid, msgspec.structs.replace(node, group="uuid-green"))
+        self.change("web2", primary_node="uuid-node2")
+        return "uuid-green"
 
 
 @pytest.fixture
@@ -94,6 +115,68 @@ def test_deaths_that_follow_each_other_are_looked_at_together(watched: Watched) 
         watched.hear(["web1"])
         asyncio.run(watched.step())
     assert len(watched.looked) == 1
+
+
+def test_one_group_neither_fails_nor_waits_for_another(watched: Watched) -> None:
+    own, green = watched.config.node("uuid-node1").group, watched.second_group()
+    reached = asyncio.Event()
+
+    async def look(group: str) -> None:
+        if group == green:
+            reached.set()
+            return
+        await asyncio.wait_for(reached.wait(), 60)
+        raise NodeCallError("the node daemon does not answer")
+
+    async def scenario() -> None:
+        watched.look = look
+        watched.hear(["web1"])
+        watched.hear(["web2"], node="node2")
+        await watched.step()
+
+    asyncio.run(scenario())
+    assert sorted(watched.looked) == sorted((own, green)), "each is looked at, whatever comes of the other"
+
+
+def test_a_guest_that_a_job_holds_outlives_the_failure_of_another_group(watched: Watched) -> None:
+    green = watched.second_group()
+
+    async def fail(group: str) -> None:
+        raise NodeCallError("the node daemon does not answer")
+
+    watched.look, watched.held = fail, frozenset((instance_lock("web2"),))
+    watched.hear(["web1"])
+    watched.hear(["web2"], node="node2")
+    asyncio.run(watched.step())
+    watched.held = frozenset()
+    asyncio.run(watched.step())
+    assert watched.looked[-1] == green
+
+
+def test_they_wait_until_luxid_answers(watched: Watched) -> None:
+    watched.luxid_fails = True
+    watched.hear(["web1"])
+    asyncio.run(watched.step())
+    watched.luxid_fails = False
+    asyncio.run(watched.step())
+    assert len(watched.looked) == 1
+
+
+def test_where_another_watcher_is_at_work_it_is_looked_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest_ends, "APART_S", 0.0)
+    watched.others_at_work = True
+    watched.hear(["web1"])
+    asyncio.run(watched.step())
+    watched.others_at_work = False
+    for _ in range(2):
+        asyncio.run(watched.step())
+    assert len(watched.looked) == 2
+    watched.others_at_work = True
+    watched.hear(["web1"])
+    asyncio.run(watched.step())
+    monkeypatch.setattr(guest_ends, "BUSY_FOR_S", -1.0)
+    asyncio.run(watched.step())
+    assert len(watched.looked) == 3, "in the end it is for the watcher's next round"
 
 
 @pytest.mark.parametrize(

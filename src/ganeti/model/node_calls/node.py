@@ -53,8 +53,8 @@ class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
     guests: bool = False
 
 
-class WatcherRun(NodeRequest[None], frozen=True, kw_only=True):
-    """The watcher looks after one node group now, on the master."""
+class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
+    """The watcher looks after one node group now, on the master; false where another one is at work already."""
 
     group: str
     """UUID."""

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 
-from ganeti.base.errors import GanetiError, ParameterError
+from ganeti.base.errors import CommandError, GanetiError, ParameterError
 from ganeti.base.names import shown
 from ganeti.model.node_calls.daemons import GetWatcherPause, NodeEnsureDaemon, NodeLeaveCluster, SetWatcherPause
 from ganeti.model.node_calls.mastership import MasterEnded, NodeStopMaster
@@ -21,6 +21,8 @@ from ganeti.system.files import write_atomically
 STARTABLE = ("ganeti-confd", "ganeti-mond", "ganeti-metad", "ganeti-kvmd", "ganeti-maintd")
 """What other nodes' jobs may start or stop here; noded is running, and master daemons are the master's."""
 
+_IS_WATCHED = 15
+"""The exit status of a watcher that found another one at work on its group."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -35,12 +37,15 @@ def own_program(name: str) -> str:
 
 
 @answers(WatcherRun, timeout_s=FAST_S, changes=False)
-async def watcher_run(node: NodeState, asked: WatcherRun) -> None:
+async def watcher_run(node: NodeState, asked: WatcherRun) -> bool:
     """What it has to say is in its log; disks are left to its usual round."""
     if not _UUID.fullmatch(asked.group):
         raise ParameterError(f"'{shown(asked.group)}' is the UUID of no node group")
     words = [own_program("ganeti-watcher"), f"--nodegroup={asked.group}", "--no-verify-disks"]
-    await node.world.run(words, timeout_s=FAST_S)
+    ended = await node.world.run(words, timeout_s=FAST_S, check=False)
+    if ended.status not in (0, _IS_WATCHED):
+        raise CommandError(f"ganeti-watcher ended with status {ended.status} (see watcher.log): {ended.stderr.strip()}")
+    return ended.status == 0
 
 
 @answers(NodeEnsureDaemon, timeout_s=URGENT_S)

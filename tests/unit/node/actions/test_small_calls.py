@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.fakes.one_node import OneNode, instance_spec
 
-from ganeti.base.errors import BlockDeviceError, ExecutionError, ParameterError
+from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.node.actions import daemons, files, verify
 from ganeti.node.certificates import VALIDITY, create_authority, issue_node_certificate
@@ -152,6 +152,18 @@ def test_only_some_daemons_can_be_started_by_a_call(node, monkeypatch: pytest.Mo
     assert said.read_text() == "start ganeti-confd\nstop ganeti-confd\n"
     with pytest.raises(ParameterError, match="cannot be started by a call"):
         node.call("node_ensure_daemon", daemon="sshd", run=True)
+
+
+@pytest.mark.parametrize(("status", "looked"), [(0, True), (15, False), (1, None)])
+def test_the_watchers_look_says_whether_it_was_one(node, status: int, looked: bool | None, monkeypatch) -> None:
+    program = node.program("/ganeti-watcher", f"echo what is wrong >&2; exit {status}")
+    monkeypatch.setattr(daemons, "own_program", lambda name: str(program))
+    group = "12345678-1234-1234-1234-123456789abc"
+    if looked is None:
+        with pytest.raises(CommandError, match=r"ended with status 1 \(see watcher.log\): what is wrong"):
+            node.call("watcher_run", group=group)
+    else:
+        assert node.call("watcher_run", group=group) is looked
 
 
 def test_leaving_takes_keys_and_configuration_and_ends_the_daemon(node) -> None:

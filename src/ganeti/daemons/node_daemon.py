@@ -4,6 +4,7 @@
 import argparse
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -42,20 +43,35 @@ def cluster_key(paths: Paths) -> bytes:
 class ClusterKey:
     """The content of ``hmac.key`` as it is now; read again when the file is another one."""
 
-    def __init__(self, paths: Paths, read: Callable[[Paths], bytes] = cluster_key) -> None:
-        """*read* is for who may not read the file itself. Raises `PrerequisiteError`."""
+    def __init__(self, paths: Paths, read: Callable[[Paths], bytes] | None = None) -> None:
+        """*read* is for who may not read the file itself: it may wait long, so later ones are in a thread, while the
+        key that is known holds. Raises `PrerequisiteError`.
+        """
         self._paths = paths
-        self._read = read
+        self._asks = read is not None
+        self._read = read or cluster_key
+        self._asking: threading.Thread | None = None
         self._seen = self._state()
-        self._content = read(paths)
+        self._content = self._read(paths)
 
     def __call__(self) -> bytes:
         state = self._state()
-        if state is not None and state != self._seen:
+        if state is None or state == self._seen:
+            return self._content
+        if not self._asks:
             with suppress(PrerequisiteError):  # the one known stays
                 self._content = self._read(self._paths)
             self._seen = state
+        elif self._asking is None or not self._asking.is_alive():
+            self._asking = threading.Thread(target=self._ask, args=(state,), name="cluster-key", daemon=True)
+            self._asking.start()
         return self._content
+
+    def _ask(self, state: tuple[int, int]) -> None:
+        """What fails is tried again as the key is next wanted."""
+        with suppress(PrerequisiteError):
+            self._content = self._read(self._paths)
+            self._seen = state
 
     def _state(self) -> tuple[int, int] | None:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,14 @@ import pytest
 
 from ganeti.base.errors import GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.mond import asked_looks
 from ganeti.mond.asked_looks import AskedLooks, asked_key
-from ganeti.node.collectors import diagnose
-from ganeti.node.collectors.looks import socket_path
+from ganeti.node.collectors import diagnose, storage
+from ganeti.node.collectors.looks import OwnLooks, socket_path
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Sighting
+from ganeti.node.storage import image_io
 from ganeti.noded.looks import Answers, LooksServer
 from ganeti.system.unix_socket import serve
 
@@ -69,6 +73,56 @@ def test_what_is_asked_for_comes_as_it_was_seen(paths: Paths) -> None:
         await server.close()
 
     asyncio.run(scenario())
+
+
+def test_a_file_system_that_hangs_is_left_out_and_costs_no_more_threads(paths: Paths, monkeypatch: Any) -> None:
+    read: list[str] = []
+
+    def noted(places: list[str]) -> list[dict[str, Any]]:
+        read.extend(places)
+        return [{"path": place} for place in places]
+
+    nfs = paths.under("/nfs")
+    looks = OwnLooks(paths, [], lambda key: ["/nfs"] if key == "shared_file_storage_dir" else [])
+    monkeypatch.setattr(storage, "read", noted)
+    monkeypatch.setitem(image_io._reads, nfs, [time.monotonic() - 100.0])  # an earlier look has not come back
+    assert [each["path"] for each in asyncio.run(looks.storage())] == [paths.data_dir, paths.log_dir]
+    assert nfs not in read
+    image_io._reads[nfs].clear()
+    assert [each["path"] for each in asyncio.run(looks.storage())][-1] == nfs
+
+
+def test_who_may_read_the_key_reads_a_renewed_one_at_once(paths: Paths) -> None:
+    key = ClusterKey(paths)
+    assert key() == b"0123\n"
+    Path(paths.hmac_key).write_text("4567\n")
+    os.utime(paths.hmac_key, ns=(1, 1))
+    assert key() == b"4567\n"
+
+
+def test_a_renewed_key_is_asked_for_while_the_old_one_holds(paths: Paths) -> None:
+    answered, asked = threading.Event(), threading.Event()
+    keys = iter([b"old", None, b"new"])
+
+    def ask(paths: Paths) -> bytes:
+        found = next(keys)
+        if found != b"old":
+            asked.set()
+            answered.wait(60)
+        if found is None:
+            raise PrerequisiteError("The node daemon does not give the cluster's key")
+        return found
+
+    key = ClusterKey(paths, ask)
+    Path(paths.hmac_key).write_text("4567\n")
+    os.utime(paths.hmac_key, ns=(1, 1))
+    assert key() == b"old" and asked.wait(60)
+    assert key() == b"old", "one thread asks, nobody waits"
+    answered.set()
+    end_s = time.monotonic() + 60
+    while key() == b"old" and time.monotonic() < end_s:
+        time.sleep(0.005)
+    assert key() == b"new", "a failure is tried again"
 
 
 def test_without_the_node_daemon_no_node_is_taken_out(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

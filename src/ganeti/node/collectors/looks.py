@@ -9,11 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose, lv, storage
 from ganeti.node.collectors.programs import output_of
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
+from ganeti.node.storage import image_io
 from ganeti.node.white_list import fault_of
 
 LVS_TIMEOUT_S = 30.0
@@ -43,10 +45,18 @@ class Looks(Protocol):
         """What `lv.COMMAND` prints."""
 
     async def storage(self) -> list[dict[str, Any]]:
-        """The file systems of what the node keeps."""
+        """The file systems of what the node keeps; without those that hang, which keep no thread but their first."""
 
     async def diagnosed(self, command: str) -> dict[str, Any]:
         """The object of a diagnose command; one that may not run, or fails, is of a node that is well."""
+
+
+def _unless_hung(told: list[dict[str, Any]] | BaseException) -> list[dict[str, Any]]:
+    if isinstance(told, BlockDeviceError):
+        return []
+    if isinstance(told, BaseException):
+        raise told
+    return told
 
 
 class OwnLooks:
@@ -72,7 +82,9 @@ class OwnLooks:
     async def storage(self) -> list[dict[str, Any]]:
         kept = [place for key in _STORAGE for place in self._ssconf(key)]
         places = [self._paths.data_dir, self._paths.log_dir, *map(self._paths.under, kept)]
-        return await asyncio.to_thread(storage.read, places)
+        read = [image_io.read(place, storage.read, [place]) for place in dict.fromkeys(places)]
+        found = await asyncio.gather(*read, return_exceptions=True)
+        return [each for told in found for each in _unless_hung(told)]
 
     async def diagnosed(self, command: str) -> dict[str, Any]:
         directory = self._paths.diagnose_commands_dir

@@ -498,6 +498,13 @@ def test_sizes_of_disks_in_several_groups_are_looked_at_by_a_job_each(gnt, many)
     ]
 
 
+def test_a_name_that_no_instance_has_is_not_dropped(gnt, many):
+    many.answers["Query"] = {"fields": [], "data": [[[0, "web1"], [0, "green"]], [[0, "web2"], [0, "default"]]]}
+    many.job([])
+    gnt("gnt-cluster repair-disk-sizes web1 web2 wbe3")
+    assert [opcode["instances"] for opcode in many.submitted()] == [["web1", "web2", "wbe3"]]
+
+
 def test_sizes_of_disks_in_one_group_are_looked_at_by_one_job(gnt, master):
     master.answers["Query"] = {"fields": [], "data": [[[0, "web1"], [0, "default"]]]}
     master.job([])

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 
 def repair_sizes(call: Invocation) -> int:
-    """Instances of several groups have a job for each group."""
+    """Instances of several groups have a job for each group; with a name that no instance has, one job judges all."""
     named = call.get("instances") or []
     condition = ["|", *(["==", "name", name] for name in named)] if named else None
     groups: dict[str, list[str]] = {}
     for (_, name), (_, group) in call.client.call("Query", "instance", ["name", "pnode.group"], condition)["data"]:
         groups.setdefault(group or "", []).append(name)
     given = call.parameters("instances")
-    if len(groups) < 2:
+    known = {name for names in groups.values() for name in names}
+    if len(groups) < 2 or not known.issuperset(named):
         return jobs.run(call, {"OP_ID": call.command.op_id, "instances": named, **given})
     batch = jobs.Batch(call)
     for group, names in sorted(groups.items()):

@@ -128,12 +128,13 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
     def _targets(self, view: ConfigView, instance: Instance) -> list[str]:
         """UUIDs of the node groups it may go to; raises `PrerequisiteError` where there is none."""
         own = groups_of(view, instance)
+        groups = [view.find_group(name).uuid for name in self.target_groups or ()]
         if self.nodes and (self.target_groups or self.iallocator):
             raise PrerequisiteError("Name the nodes, or node groups and an allocator: not both", WRONG_INPUT)
         if self.nodes:
             named = list(dict.fromkeys(node.group for node in self._named(view)))
-        elif self.target_groups:
-            named = list(dict.fromkeys(view.find_group(name).uuid for name in self.target_groups))
+        elif groups:
+            named = list(dict.fromkeys(groups))
         else:
             return self._others(view, instance, own)
         for uuid in named:

@@ -96,7 +96,7 @@ def test_a_moment_stays_while_the_guest_writes_and_changes_are_counted(lab: Lab,
 
 def test_a_full_scratch_space_ends_the_moment_and_not_the_guest(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scratch file is on a file system that takes nothing more."""
-    monkeypatch.setattr("ganeti.node.hypervisors.kvm.moments._SPARE_BYTES", 0)
+    monkeypatch.setattr("ganeti.node.backups.room._SPARE_BYTES", 0)
     node, spec, _ = started(lab, "raw")
     held, scratch = moments(node), node.root / "srv/ganeti/backup-scratch"
     scratch.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The door of `/3`: routes, rights, the way in and out of each request."""
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -179,10 +180,8 @@ class Resources:
         wrapped = {"OP_ID": "OP_PLAN", "operation": planned, "reason": plain["reason"]}
         job = await self._submitter.submit(traced([wrapped], turn.place), None)
         turn.told["job"] = job
-        try:
+        with _lost_is_not_found():
             status, results = await self._ended(job, WAIT_MAX_S)
-        except JobLost as err:
-            raise RequestRefused(404, str(err)) from err
         if status is None:
             raise RequestRefused(504, f"The plan waits for locks: job {job} makes it, its result is the plan")
         if status != "success" or not results:
@@ -203,10 +202,8 @@ class Resources:
     async def _wait(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "job", "read")
         job = job_number(turn.asked.parts["name"])
-        try:
+        with _lost_is_not_found():
             status, results = await self._ended(job, _seconds(turn.asked, "timeout_s", 10.0, WAIT_MAX_S))
-        except JobLost as err:
-            raise RequestRefused(404, str(err)) from err
         return {"id": job, "ended": status is not None, "status": status, "results": results}
 
     async def _ended(self, job: int, within_s: float) -> tuple[str | None, list[Any] | None]:
@@ -227,10 +224,8 @@ class Resources:
         await require(self._luxi, turn.caller, "job", "write")
         job = job_number(turn.asked.parts["name"])
         turn.told["job"] = job
-        try:
+        with _lost_is_not_found():
             done, message = await self._luxi.call("CancelJob", job)
-        except JobLost as err:
-            raise RequestRefused(404, str(err)) from err
         if not done:
             await queries.shown(self._luxi, turn.caller, "jobs", str(job), Asked({}, {"fields": ["id"]}))
             raise RequestRefused(409, str(message))
@@ -246,6 +241,15 @@ def _seconds(asked: Asked, name: str, default: float, most: float) -> float:
     if not 0 <= seconds <= most:
         raise RequestRefused(400, f"The argument '{name}' must be a number from 0 to {most:g}")
     return seconds
+
+
+@contextlib.contextmanager
+def _lost_is_not_found() -> Iterator[None]:
+    """A job that is not there is answered as any other thing that is not."""
+    try:
+        yield
+    except JobLost as err:
+        raise RequestRefused(404, str(err)) from err
 
 
 def _failed(results: list[Any] | None, before: str = "", headers: Mapping[str, str] | None = None) -> RequestRefused:

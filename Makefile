@@ -3,7 +3,7 @@
 PYTHON := .venv/bin/python
 # Where that is set each of the hundreds of interpreters of a run would compile everything anew, and every test be rewritten.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(PYTHON) -m pytest
+PYTEST ?= $(PYTHON) -m pytest
 # Where process 1 collects no orphans, nodes of the testbed could not end.
 ALONE  := $(PYTHON) -m ganeti.tools.reaping
 FAST   := tests/tidy tests/unit tests/property tests/contract tests/golden
@@ -17,6 +17,7 @@ LONG   := $(foreach name,system/test_package system/test_kills system/test_maste
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
 FILES_AT_ONCE ?= 2
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
+SHOWN  ?= 15
 KEEP   ?=
 export KEEP
 DELAY_MS ?=
@@ -57,6 +58,8 @@ trial:
 
 # The gate: everything, real QEMU guests included, and more random histories than the quick check has.
 test: export GANETI_HISTORIES ?= 10000
+# What fails beside hundreds of daemons runs once more, alone, and is named: see tests/once_more.py.
+test slow: export PYTEST = $(PYTHON) -m tests.once_more
 test: check slow
 
 # Clusters wait a third of their time: simulations, which only compute, have what they leave and are last in the queue.
@@ -69,7 +72,7 @@ simulated:
 
 clusters:
 	$(ALONE) $(PYTEST) -m real tests/contract
-	$(ALONE) $(PYTEST) $(PAIRS) --durations=15 $(LONG) $(OTHERS)
+	$(ALONE) $(PYTEST) $(PAIRS) --durations=$(SHOWN) $(LONG) $(OTHERS)
 
 # The suite of disk templates where the kernel has LVM's device mapper and Ceph is installed; what is missing is named.
 test-host: install

@@ -8,14 +8,14 @@ PYTEST ?= $(PYTHON) -m pytest
 ALONE  := $(PYTHON) -m ganeti.tools.reaping
 FAST   := tests/tidy tests/unit tests/property tests/contract tests/golden
 SLOW   := tests/system tests/real
-# Two files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
+# Three files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
 # and half of the time they wait. The longest first, those with real guests, which need a processor, apart from each other.
 LONG   := $(foreach name,system/test_package system/test_kills system/test_master_campaign real/test_kvm_kills \
           system/test_backup_chains system/test_htools_cluster real/test_kvm_maintenance system/test_interrupted \
           system/test_replicated_instance system/test_maintd_balance real/test_kvm_hotplug system/test_state_cache \
           real/test_backup_chains system/test_master_failover system/test_mirrored_instance,tests/$(name).py)
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
-FILES_AT_ONCE ?= 2
+FILES_AT_ONCE ?= 3
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
 SHOWN  ?= 15
 KEEP   ?=

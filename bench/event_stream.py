@@ -24,6 +24,7 @@ from tests.fakes.master_daemons import running_master
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.serving import stream_of
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub
 from ganeti.luxid.server import LuxiServer
 from ganeti.model.traits import Catalogue
@@ -83,7 +84,7 @@ async def hub_costs(directory: str) -> dict[str, float]:
     follower = ConfigFollower(None)  # type: ignore[arg-type]  # fed by hand
     follower._take({"event": "snapshot", "position": [1, 5], "config": configuration().to_plain()})
     hub = EventHub(NoJobs(), follower, Catalogue(), f"{directory}/wconfd")
-    server = LuxiServer({}, {SUBSCRIBE: hub.serve})
+    server = LuxiServer({}, {SUBSCRIBE: stream_of(SUBSCRIBE, hub.serve)})
     path = f"{directory}/luxi"
     await server.listen(path)
     next_id = 1

@@ -55,6 +55,7 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "KnownIncidents": [],
     "MayContinue": [10**6, 1],
     "PlanMaintenance": [],
+    "ReadFlightRecord": [1, 0.5],
     "RenewGroupState": ["x"],
     "PickupJob": [1],
     "Query": ["node", ["name", "role"], MINIMUM],
@@ -206,8 +207,9 @@ def test_every_call_is_listed_here(master):
     with master.connection() as connection:
         for method in LUXI_CALLS:
             assert "there is no call" not in str(answered(connection, method, [[], [], [], [], [], [], []]))
-    source = "".join(path.read_text() for path in Path(luxid.__file__).parents[1].glob("luxid/*_calls.py"))
-    named = set(re.findall(r'^ {12}"([A-Z][A-Za-z]+)": self\.', source, re.MULTILINE))
+    source = "".join(path.read_text() for path in Path(luxid.__file__).parents[1].glob("luxid/**/*.py"))
+    named = set(re.findall(r'^ {4}@serves\("([A-Z][A-Za-z]+)"\)$', source, re.MULTILINE))
+    assert len(named) > 20
     assert named | {question.__name__ for question in Question.__subclasses__()} <= set(LUXI_CALLS)
     known = set(wconfd_calls.calls_of(NoParts())) | {"subscribe", "followLocks"}
     assert known - {"prepareClusterDestruction"} - set(refused_calls()) == set(WCONFD_CALLS)

@@ -2,8 +2,8 @@
 """Serving a daemon's socket from a table: requests and answers in order; whatever comes in, the daemon goes on.
 
 Name, types of the arguments and handler of a call stand together, at the handler. ``@serves("listLocks")`` marks the
-method of that call: the `Annotated` type of each parameter `Reads` it. ``@serves(RenewGroupState)`` marks the one that
-gets a job's question (`ports/luxid.py`).
+method of that call: the `Annotated` type of each parameter `Reads` it, and a parameter with a default may be left out.
+``@serves(RenewGroupState)`` marks the one that gets a job's question (`ports/luxid.py`).
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def handlers_of(*parts: object) -> dict[str, Handler]:
     for part in parts:
         for name, method in vars(type(part)).items():
             if isinstance(call := getattr(method, _MARK, None), str):
-                table[call] = _with_arguments(call, getattr(part, name))
+                table[call] = handler_of(call, getattr(part, name))
             elif call is not None:
                 table[call.__name__] = _with_question(call, getattr(part, name))
     return table
@@ -63,15 +63,19 @@ def handlers_of(*parts: object) -> dict[str, Handler]:
 def reader_of(call: str, method: Callable[..., Any]) -> Callable[[list[Any]], list[Any]]:
     """What reads the arguments of *call* as the types of the parameters of *method* say; raises `GanetiError`."""
     types = get_type_hints(method, include_extras=True)
-    names = [name for name in inspect.signature(method).parameters if types[name] is not Connection]
-    given = [get_args(types[name]) for name in names]
-    readers = [next((part.read for part in parts if isinstance(part, Reads)), _as_it_came) for parts in given]
-    wanted = f": {', '.join(names)}".replace("_", " ") if names else ""
+    given = [each for each in inspect.signature(method).parameters.values() if types[each.name] is not Connection]
+    readers = [
+        next((part.read for part in get_args(types[each.name]) if isinstance(part, Reads)), _as_it_came)
+        for each in given
+    ]
+    least, most = sum(each.default is inspect.Parameter.empty for each in given), len(given)
+    number = str(most) if least == most else f"{least} to {most}"
+    names = f": {', '.join(each.name for each in given)}".replace("_", " ") if given else ""
 
     def read(arguments: list[Any]) -> list[Any]:
-        if len(arguments) != len(readers):
-            raise GanetiError(f"{call} takes {len(readers)} arguments, not {len(arguments)}{wanted}")
-        return [reader(argument) for reader, argument in zip(readers, arguments, strict=True)]
+        if not least <= len(arguments) <= most:
+            raise GanetiError(f"{call} takes {number} arguments, not {len(arguments)}{names}")
+        return [reader(argument) for reader, argument in zip(readers, arguments, strict=False)]
 
     return read
 
@@ -80,13 +84,24 @@ def _as_it_came(value: Any) -> Any:
     return value
 
 
-def _with_arguments(call: str, method: Callable[..., Awaitable[Any]]) -> Handler:
+def handler_of(call: str, method: Callable[..., Awaitable[Any]]) -> Handler:
+    """What answers *call* by *method*, for a call that is not known before the daemon runs."""
     read = reader_of(call, method)
 
     async def handle(arguments: list[Any]) -> Any:
         return await method(*read(arguments))
 
     return handle
+
+
+def stream_of(call: str, method: Callable[..., Awaitable[None]]) -> Stream:
+    """What serves *call* by *method*, which gets the connection before the arguments."""
+    read = reader_of(call, method)
+
+    async def stream(connection: Connection, arguments: list[Any]) -> None:
+        await method(connection, *read(arguments))
+
+    return stream
 
 
 def _with_question(question: type[Question[Any]], method: Callable[[Any], Awaitable[Any]]) -> Handler:

@@ -13,7 +13,7 @@ from ganeti.base.paths import Paths
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.node_client import NodeClient
-from ganeti.calls.serving import handlers_of
+from ganeti.calls.serving import handlers_of, stream_of
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.daemons.master_checks import check_node
@@ -92,17 +92,20 @@ async def serve_clients(
     commits = DaemonCommits(owners.wconfd, lock.path)
     filters = FilterCalls(owners.wconfd, commits, follower, lambda: queue.next_id - 1)
     queue_calls = QueueCalls(paths, queue)
-    calls = queue_calls.table() | QueryCalls(paths, sources).table() | filters.table()
-    calls |= ExplainCalls(queue, owners.wconfd, lambda: follower.configuration).table()
+    queries = QueryCalls(paths, sources)
+    explanations = ExplainCalls(queue, owners.wconfd, lambda: follower.configuration)
     maintenance = MaintenanceCalls(follower, placement)
     capacities = Capacities(follower, owners.wconfd, sources.cache, placement.renew_reports)
-    calls |= handlers_of(queue_calls, placement, capacities, GroupStates(follower, owners.wconfd, sources), maintenance)
+    groups = GroupStates(follower, owners.wconfd, sources)
     events = EventHub(QueueJobs(queue), follower, catalogue, paths.wconfd_socket, lambda: sources.asker.silent)
     feed(events, queue, follower, sources.asker)
     record = FlightRecord(paths.log_dir, "luxi-daemon")
     Recorder(record, QueueJobs(queue), follower, sources.asker).listen(queue)
-    calls |= RecordCalls(follower, sources.asker).table()
-    server = LuxiServer(calls, {SUBSCRIBE: events.serve})
+    stories = RecordCalls(follower, sources.asker)
+    calls = queries.of_resources() | handlers_of(
+        queue_calls, queries, filters, explanations, stories, placement, capacities, groups, maintenance
+    )
+    server = LuxiServer(calls, {SUBSCRIBE: stream_of(SUBSCRIBE, events.serve)})
     queue.start()
     await queue.confirm()
     allow_many_connections()

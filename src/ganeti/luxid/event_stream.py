@@ -20,13 +20,13 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from ganeti.base.errors import ParameterError
 from ganeti.calls.config_backlog import missed_commits
 from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.serving import Reads
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.luxid.arguments import at_most
 from ganeti.luxid.lock_feed import LockFeed
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.events.config_changes import ConfigStep, config_rows, node_rows
@@ -48,6 +48,20 @@ _SEND_TIMEOUT_S = 180.0
 _OPTIONS = {"snapshot"}
 
 Fields = dict[str, Any]
+
+
+def _with_snapshot(options: Any) -> bool:
+    if options is None:
+        options = {}
+    if not isinstance(options, dict) or set(options) - _OPTIONS or not isinstance(options.get("snapshot", False), bool):
+        raise ParameterError('The options of a subscription are {"snapshot": true or false}, or null')
+    return bool(options.get("snapshot", False))
+
+
+_ALL_KINDS = read_kinds(None)
+Kinds = Annotated[frozenset[str], Reads(read_kinds)]
+From = Annotated[EventPosition | None, Reads(lambda value: None if value is None else read_event_position(value))]
+WithSnapshot = Annotated[bool, Reads(_with_snapshot)]
 
 
 class JobsOfQueue(Protocol):
@@ -181,11 +195,17 @@ class EventHub:
 
     # Subscribers
 
-    async def serve(self, connection: Connection, args: list[Any]) -> None:
-        """The call `Subscribe`: ``[kinds or null, position or null, options?]``. The connection is a stream from then
-        on, until either side ends it. Raises `ParameterError`, or `GanetiError` where locks cannot be followed.
+    async def serve(
+        self,
+        connection: Connection,
+        kinds: Kinds = _ALL_KINDS,
+        position: From = None,
+        snapshot: WithSnapshot = False,
+    ) -> None:
+        """The call `Subscribe`. The connection is a stream from then on, until either side ends it.
+
+        Raises `GanetiError` where locks cannot be followed.
         """
-        kinds, position, snapshot = _read_subscription(args)
         reader = _Reader(kinds)
         self._readers[reader] = None
         try:
@@ -269,16 +289,6 @@ class EventHub:
         if self._moved is None:
             self._moved = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._moved)
-
-
-def _read_subscription(args: list[Any]) -> tuple[frozenset[str], EventPosition | None, bool]:
-    kinds, position, options = (*at_most(args, 0, 3), None, None, None)[:3]
-    if options is None:
-        options = {}
-    if not isinstance(options, dict) or set(options) - _OPTIONS or not isinstance(options.get("snapshot", False), bool):
-        raise ParameterError('The options of a subscription are {"snapshot": true or false}, or null')
-    wanted = read_kinds(kinds)
-    return wanted, None if position is None else read_event_position(position), options.get("snapshot", False)
 
 
 def _nothing() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import TransportError
-from ganeti.calls.serving import Handler
+from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.luxid.arguments import at_most, job_id_argument
+from ganeti.luxid.arguments import JobId
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.queue_facts import Ahead, Held, LockWait, UnfinishedJob, Unwritable
@@ -25,20 +25,16 @@ _WCONFD_S = 5.0
 
 
 class ExplainCalls:
-    """Handlers of the argument lists of LUXI requests."""
+    """Handlers of LUXI requests."""
 
     def __init__(self, queue: QueueDriver, wconfd: WConfdClient, view: Callable[[], ConfigView]) -> None:
         self._queue = queue
         self._wconfd = wconfd
         self._view = view
 
-    def table(self) -> dict[str, Handler]:
-        return {"ExplainJob": self.explain_job}
-
-    async def explain_job(self, args: list[Any]) -> list[list[Any]]:
+    @serves("ExplainJob")
+    async def explain_job(self, job_id: JobId) -> list[list[Any]]:
         """Raises `JobLost` for a job that does not exist, `JobFileCorrupted` for one that cannot be read."""
-        (job_argument,) = at_most(args, 1, 1)
-        job_id = job_id_argument(job_argument)
         self._queue.job(job_id)
         sentences = await explain(job_id, _LiveFacts(self._queue, self._wconfd, self._view()))
         return [[depth, text] for depth, text in sentences]

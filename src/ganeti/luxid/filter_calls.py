@@ -9,13 +9,13 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from ganeti.base.errors import GanetiError, ParameterError
 from ganeti.calls.daemon_commits import DaemonCommits
-from ganeti.calls.serving import Handler
+from ganeti.calls.serving import Reads, serves
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.luxid.arguments import at_most, integer
+from ganeti.luxid.arguments import integer
 from ganeti.master.operations.filter_changes import DeleteFilterChange, ReplaceFilterChange
 from ganeti.master.queue.filters import check_rule
 from ganeti.model.objects import FilterRule
@@ -30,8 +30,52 @@ class View(Protocol):
     async def reached(self, position: tuple[int, int], timeout_s: float) -> bool: ...
 
 
+def _rule(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ParameterError(f"The UUID of a filter rule must be text, not {value!r}")
+    return value
+
+
+def _rule_or_new(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ParameterError(f"The UUID of a filter rule must be text, or null for a new one, not {value!r}")
+    return value
+
+
+def _priority(value: Any) -> int:
+    if integer(value, "priority of a filter rule") >= _LARGEST_NUMBER:
+        raise ParameterError("The priority of a filter rule is too large: the smallest numbers go first")
+    return int(value)
+
+
+def _predicates(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ParameterError('The predicates of a filter rule must be a list, as in [["jobid", [">", "id", 7]]]')
+    return value
+
+
+def _reason_trail(value: Any) -> list[Any]:
+    if not isinstance(value, list) or not all(_is_reason(entry) for entry in value):
+        raise ParameterError("The reason of a filter rule must be a list of [source, reason, timestamp]")
+    return value
+
+
+def _is_reason(entry: Any) -> bool:
+    match entry:
+        case [str(), str(), int() as stamp]:
+            return not isinstance(stamp, bool)
+    return False
+
+
+Rule = Annotated[str, Reads(_rule)]
+RuleOrNew = Annotated[str | None, Reads(_rule_or_new)]
+RulePriority = Annotated[int, Reads(_priority)]
+Predicates = Annotated[list[Any], Reads(_predicates)]
+ReasonTrail = Annotated[list[Any], Reads(_reason_trail)]
+
+
 class FilterCalls:
-    """Handlers of the argument lists of LUXI requests."""
+    """Handlers of LUXI requests."""
 
     def __init__(
         self, wconfd: WConfdClient, commits: DaemonCommits, view: View, highest_job_id: Callable[[], int]
@@ -41,19 +85,25 @@ class FilterCalls:
         self._view = view
         self._highest_job_id = highest_job_id
 
-    def table(self) -> dict[str, Handler]:
-        return {"ReplaceFilter": self.replace_filter, "DeleteFilter": self.delete_filter}
-
-    async def replace_filter(self, args: list[Any]) -> str:
+    @serves("ReplaceFilter")
+    async def replace_filter(
+        self, rule_uuid: RuleOrNew, priority: RulePriority, predicates: Predicates, action: Any, reason: ReasonTrail
+    ) -> str:
         """Make a rule, with a given uuid or a new one; gives the uuid."""
-        rule = read_rule(at_most(args, 5, 5), str(uuid.uuid4()), self._highest_job_id())
+        rule = FilterRule(
+            uuid=str(uuid.uuid4()) if rule_uuid is None else rule_uuid,
+            watermark=self._highest_job_id(),
+            priority=priority,
+            predicates=predicates,
+            action=action,
+            reason_trail=reason,
+        )
+        check_rule(rule)
         answer: str = await self._commit(ReplaceFilterChange(rule=rule))
         return answer
 
-    async def delete_filter(self, args: list[Any]) -> None:
-        (rule_uuid,) = at_most(args, 1, 1)
-        if not isinstance(rule_uuid, str):
-            raise ParameterError(f"The UUID of a filter rule must be text, not {rule_uuid!r}")
+    @serves("DeleteFilter")
+    async def delete_filter(self, rule_uuid: Rule) -> None:
         await self._commit(DeleteFilterChange(rule_uuid=rule_uuid))
 
     async def _commit(self, change: Change) -> Any:
@@ -67,33 +117,3 @@ class FilterCalls:
         if not seen:
             _log.warning("a change of filter rules is committed, and not seen everywhere yet")
         return done.result
-
-
-def read_rule(args: list[Any], new_uuid: str, watermark: int) -> FilterRule:
-    """Read [uuid or null, priority, predicates, action, reason trail]; raises `ParameterError`."""
-    rule_uuid, priority, predicates, action, reason = args
-    if rule_uuid is not None and not isinstance(rule_uuid, str):
-        raise ParameterError(f"The UUID of a filter rule must be text, or null for a new one, not {rule_uuid!r}")
-    if integer(priority, "priority of a filter rule") >= _LARGEST_NUMBER:
-        raise ParameterError("The priority of a filter rule is too large: the smallest numbers go first")
-    if not isinstance(predicates, list):
-        raise ParameterError('The predicates of a filter rule must be a list, as in [["jobid", [">", "id", 7]]]')
-    if not isinstance(reason, list) or not all(_is_reason(entry) for entry in reason):
-        raise ParameterError("The reason of a filter rule must be a list of [source, reason, timestamp]")
-    rule = FilterRule(
-        uuid=new_uuid if rule_uuid is None else rule_uuid,
-        watermark=watermark,
-        priority=priority,
-        predicates=predicates,
-        action=action,
-        reason_trail=reason,
-    )
-    check_rule(rule)
-    return rule
-
-
-def _is_reason(entry: Any) -> bool:
-    match entry:
-        case [str(), str(), int() as stamp]:
-            return not isinstance(stamp, bool)
-    return False

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """LUXI calls that only ask, or concern no job (protocols, section 2)."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.calls.serving import Handler
-from ganeti.luxid.arguments import at_most, strings
+from ganeti.calls.serving import Handler, Reads, handler_of, serves
+from ganeti.luxid.arguments import Fields, Lock, Names, NodeNames, RuleIds, SomeFields
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.exports import export_rows
@@ -22,70 +22,79 @@ from ganeti.wire.framing import Pieces
 _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
 
 
+def _may_be_cached(how: Any) -> bool:
+    """Read how a query is to be answered (S1.51)."""
+    if how is None or how == {}:
+        return True
+    if not isinstance(how, dict) or list(how) != ["cache"] or how["cache"] not in ("on", "off"):
+        raise PrerequisiteError('The fourth argument of Query is {"cache": "on"} or {"cache": "off"}', WRONG_INPUT)
+    return bool(how["cache"] == "on")
+
+
+def _jobs_or_all(ids: Any) -> list[Any] | None:
+    if ids is not None and not isinstance(ids, list):
+        raise PrerequisiteError("QueryJobs takes a list of job ids, or null for all", WRONG_INPUT)
+    return ids or None
+
+
+Cached = Annotated[bool, Reads(_may_be_cached)]
+JobsOrAll = Annotated[list[Any] | None, Reads(_jobs_or_all)]
+
+
 class QueryCalls:
-    """Handlers of the argument lists of LUXI requests."""
+    """Handlers of LUXI requests."""
 
     def __init__(self, paths: Paths, sources: QuerySources) -> None:
         self._paths = paths
         self._sources = sources
 
-    def table(self) -> dict[str, Handler]:
+    def of_resources(self) -> dict[str, Handler]:
+        """The calls from before the query language, of the resources that have one."""
         return {
-            "Query": self.query,
-            "QueryFields": self.query_fields,
-            **{each.plain_call: self._plain(each) for each in self._sources.resources if each.plain_call},
-            "QueryFilters": self.query_filters,
-            "QueryJobs": self.query_jobs,
-            "QueryExports": self.query_exports,
-            "QueryConfigValues": self.query_config_values,
-            "QueryClusterInfo": self.query_cluster_info,
-            "QueryTags": self.query_tags,
+            each.plain_call: handler_of(each.plain_call, self._plain(each))
+            for each in self._sources.resources
+            if each.plain_call
         }
 
-    async def query(self, args: list[Any]) -> dict[str, Any] | Pieces:
+    @serves("Query")
+    async def query(self, what: Any, names: Fields, qfilter: Any, cached: Cached = True) -> dict[str, Any] | Pieces:
         """What, fields, filter; ours is a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
-        what, names, qfilter, how = (*at_most(args, 3, 4), None)[:4]
-        cached = _may_be_cached(how)
         if what == "job" and asked_names(qfilter, "id") is None:
-            return _described(*await self._sources.job_list(strings(names, "fields"), qfilter))
+            return _described(*await self._sources.job_list(names, qfilter))
         resource = self._sources.resource(what)
-        if (found := await self._sources.long_list(resource, strings(names, "fields"), qfilter)) is not None:
+        if (found := await self._sources.long_list(resource, names, qfilter)) is not None:
             return _described(*found)
-        fields, data = await self._run(resource, strings(names, "fields"), qfilter, cached=cached)
+        fields, data = await self._run(resource, names, qfilter, cached=cached)
         return {"fields": [field.describe() for field in fields], "data": data}
 
-    async def query_fields(self, args: list[Any]) -> dict[str, Any]:
-        what, names = (*at_most(args, 1, 2), None)[:2]
-        return describe_fields(self._sources.resource(what), strings(names or [], "fields"))
+    @serves("QueryFields")
+    async def query_fields(self, what: Any, names: SomeFields = ()) -> dict[str, Any]:
+        return describe_fields(self._sources.resource(what), names)
 
-    async def query_jobs(self, args: list[Any]) -> Pieces:
+    @serves("QueryJobs")
+    async def query_jobs(self, ids: JobsOrAll, names: Fields) -> Pieces:
         """Rows of plain values; a job that does not exist has its id and nothing else."""
-        ids, names = at_most(args, 2, 2)
-        if ids is not None and not isinstance(ids, list):
-            raise PrerequisiteError("QueryJobs takes a list of job ids, or null for all", WRONG_INPUT)
-        return await self._sources.plain_job_list(ids or None, strings(names, "fields"))
+        return await self._sources.plain_job_list(ids, names)
 
-    async def query_filters(self, args: list[Any]) -> list[list[Any]]:
-        uuids, names = at_most(args, 2, 2)
-        resource = self._sources.resource("filter")
-        return await self._plain_rows(resource, names, strings(uuids or [], "uuids"))
+    @serves("QueryFilters")
+    async def query_filters(self, uuids: RuleIds, names: Fields) -> list[list[Any]]:
+        return await self._plain_rows(self._sources.resource("filter"), names, uuids)
 
-    async def query_exports(self, args: list[Any]) -> list[Any]:
-        names, lock = at_most(args, 2, 2)
-        _refuse_lock(lock)
-        rows = await export_rows(self._sources.view, self._sources.asker, strings(names, "nodes"))
+    @serves("QueryExports")
+    async def query_exports(self, names: NodeNames, lock: Lock) -> list[Any]:
+        rows = await export_rows(self._sources.view, self._sources.asker, names)
         return [[row.node, row.export] for row in rows]
 
-    async def query_config_values(self, args: list[Any]) -> list[Any]:
-        (names,) = at_most(args, 1, 1)
-        return config_values(self._cluster_row(), strings(names, "fields"))
+    @serves("QueryConfigValues")
+    async def query_config_values(self, names: Fields) -> list[Any]:
+        return config_values(self._cluster_row(), names)
 
-    async def query_cluster_info(self, args: list[Any]) -> dict[str, Any]:
-        at_most(args, 0, 0)
+    @serves("QueryClusterInfo")
+    async def query_cluster_info(self) -> dict[str, Any]:
         return cluster_info(self._sources.view, self._sources.catalogue)
 
-    async def query_tags(self, args: list[Any]) -> list[str]:
-        kind, name = (*at_most(args, 1, 2), "")[:2]
+    @serves("QueryTags")
+    async def query_tags(self, kind: Any, name: Any = "") -> list[str]:
         view = self._sources.view
         if kind == "cluster":
             return sorted(view.cluster.tags)
@@ -97,18 +106,15 @@ class QueryCalls:
             raise PrerequisiteError(f"Name the {kind} whose tags are wanted", UNKNOWN_ENTITY)
         return sorted(getattr(view, find)(name).tags)
 
-    def _plain(self, resource: Resource) -> Handler:
-        """A call from before the query language: names, fields, lock → rows of plain values."""
+    def _plain(self, resource: Resource) -> Callable[..., Awaitable[list[list[Any]]]]:
+        """What answers with rows of plain values."""
 
-        async def handle(args: list[Any]) -> list[list[Any]]:
-            names, fields, lock = (*at_most(args, 2, 3), False)[:3]
-            _refuse_lock(lock)
-            return await self._plain_rows(resource, fields, strings(names or [], "names"))
+        async def answer(names: Names, fields: Fields, lock: Lock = None) -> list[list[Any]]:
+            return await self._plain_rows(resource, fields, names)
 
-        return handle
+        return answer
 
-    async def _plain_rows(self, resource: Resource, fields: Any, names: Sequence[Any]) -> list[list[Any]]:
-        asked = strings(fields, "fields")
+    async def _plain_rows(self, resource: Resource, asked: list[str], names: Sequence[Any]) -> list[list[Any]]:
         legacy_rows(resource, selected(resource, asked), [])
         if names:
             names = present(resource, await self._sources.rows(resource, None), names)
@@ -129,17 +135,3 @@ class QueryCalls:
 def _described(fields: list[Field], rows: Pieces) -> Pieces:
     described = msgspec.json.encode([field.describe() for field in fields])
     return rows.within(b'{"fields":%s,"data":' % described, b"}")
-
-
-def _may_be_cached(how: Any) -> bool:
-    """Read how a query is to be answered (S1.51)."""
-    if how is None or how == {}:
-        return True
-    if not isinstance(how, dict) or list(how) != ["cache"] or how["cache"] not in ("on", "off"):
-        raise PrerequisiteError('The fourth argument of Query is {"cache": "on"} or {"cache": "off"}', WRONG_INPUT)
-    return bool(how["cache"] == "on")
-
-
-def _refuse_lock(lock: Any) -> None:
-    if lock:
-        raise PrerequisiteError("Sync queries are not allowed", WRONG_INPUT)

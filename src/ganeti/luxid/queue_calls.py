@@ -5,17 +5,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, JobLost, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.calls.serving import Handler, serves
-from ganeti.luxid.arguments import at_most, boolean, integer, job_id_argument, number, strings
+from ganeti.calls.serving import Reads, serves
+from ganeti.luxid.arguments import Fields, Flag, JobId, Kill, LogSerial, PauseEnd, Priority, Seconds, Timeout
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, selected
-from ganeti.master.queue.submission import check_priority, new_job, read_opcodes
+from ganeti.master.queue.submission import new_job, read_opcodes
 from ganeti.ports.luxid import MayContinue
 from ganeti.stores.undo_files import jobs_with_undo
 from ganeti.stores.watcher_switch import pause_watcher
@@ -25,44 +25,36 @@ from ganeti.wire.luxi import WAIT_TIMEOUT_S
 _ARCHIVED_AT_ONCE = 100
 
 
+def _jobs(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise PrerequisiteError("SubmitManyJobs takes a list of jobs, each a list of opcodes", WRONG_INPUT)
+    return value
+
+
+Jobs = Annotated[list[Any], Reads(_jobs)]
+
+
 class QueueCalls:
-    """Handlers of the argument lists of LUXI requests."""
+    """Handlers of LUXI requests."""
 
     def __init__(self, paths: Paths, queue: QueueDriver) -> None:
         self._paths = paths
         self._queue = queue
 
-    def table(self) -> dict[str, Handler]:
-        return {
-            "SubmitJob": self.submit_job,
-            "SubmitJobToDrainedQueue": self.submit_job_to_drained_queue,
-            "SubmitManyJobs": self.submit_many_jobs,
-            "WaitForJobChange": self.wait_for_job_change,
-            "PickupJob": self.pickup_job,
-            "ArchiveJob": self.archive_job,
-            "AutoArchiveJobs": self.auto_archive_jobs,
-            "ForgetRenewal": self.forget_renewal,
-            "CancelJob": self.cancel_job,
-            "ChangeJobPriority": self.change_job_priority,
-            "SetDrainFlag": self.set_drain_flag,
-            "SetWatcherPause": self.set_watcher_pause,
-        }
-
-    async def submit_job(self, args: list[Any]) -> int:
+    @serves("SubmitJob")
+    async def submit_job(self, opcodes: Any) -> int:
         self._refuse_if_drained()
-        return await self.submit_job_to_drained_queue(args)
+        return await self.submit_job_to_drained_queue(opcodes)
 
-    async def submit_job_to_drained_queue(self, args: list[Any]) -> int:
-        (ops,) = at_most(args, 1, 1)
-        opcodes = read_opcodes(ops, None, self._queue.status_for_dependency)
-        (job,) = await self._queue.submit([partial(_make_job, opcodes, time.time())])
+    @serves("SubmitJobToDrainedQueue")
+    async def submit_job_to_drained_queue(self, opcodes: Any) -> int:
+        read = read_opcodes(opcodes, None, self._queue.status_for_dependency)
+        (job,) = await self._queue.submit([partial(_make_job, read, time.time())])
         return job.id
 
-    async def submit_many_jobs(self, args: list[Any]) -> list[list[Any]]:
+    @serves("SubmitManyJobs")
+    async def submit_many_jobs(self, jobs: Jobs) -> list[list[Any]]:
         """[ok, id or error text] of each; dependencies may be relative to the others."""
-        (jobs,) = at_most(args, 1, 1)
-        if not isinstance(jobs, list):
-            raise PrerequisiteError("SubmitManyJobs takes a list of jobs, each a list of opcodes", WRONG_INPUT)
         self._refuse_if_drained()
         first_id = self._queue.next_id
         ids: list[int | None] = []
@@ -84,13 +76,12 @@ class QueueCalls:
             await self._queue.submit([partial(_make_job, opcodes, now_s) for opcodes in accepted])
         return answers
 
-    async def wait_for_job_change(self, args: list[Any]) -> list[Any]:
+    @serves("WaitForJobChange")
+    async def wait_for_job_change(
+        self, job_id: JobId, names: Fields, previous: Any, serial: LogSerial, timeout_s: Timeout
+    ) -> list[Any]:
         """[field values, log entries after the last one seen], as soon as anything is new, or when the time is over."""
-        job_argument, fields, previous, last_serial, timeout_s = at_most(args, 5, 5)
-        job_id = job_id_argument(job_argument)
-        names = strings(fields, "fields")
-        serial = -1 if last_serial is None else integer(last_serial, "log serial")
-        deadline_s = time.monotonic() + min(max(number(timeout_s, "timeout"), 0.0), WAIT_TIMEOUT_S)
+        deadline_s = time.monotonic() + min(max(timeout_s, 0.0), WAIT_TIMEOUT_S)
         while True:
             job = self._queue.job(job_id)
             if job is None:
@@ -106,25 +97,26 @@ class QueueCalls:
             except TimeoutError:
                 return [values, _or_none(entries)]
 
-    async def pickup_job(self, args: list[Any]) -> None:
+    @serves("PickupJob")
+    async def pickup_job(self, job_id: Any) -> None:
         raise GanetiError("Luxi call 'PickupJob' is for internal use only")
 
     @serves(MayContinue)
     async def may_continue(self, asked: MayContinue) -> bool:
         return self._queue.may_continue(asked.job_id, asked.attempt)
 
-    async def archive_job(self, args: list[Any]) -> bool:
-        (job_argument,) = at_most(args, 1, 1)
-        return await self._queue.archiving.archive([job_id_argument(job_argument)], dealt_with=True) == 1
+    @serves("ArchiveJob")
+    async def archive_job(self, job_id: JobId) -> bool:
+        return await self._queue.archiving.archive([job_id], dealt_with=True) == 1
 
-    async def forget_renewal(self, args: list[Any]) -> bool:
+    @serves("ForgetRenewal")
+    async def forget_renewal(self, job_id: JobId) -> bool:
         """Internal: the watcher has read what a job of `OP_UPDATE_NODE_GROUP_CACHE` told."""
-        (job_argument,) = at_most(args, 1, 1)
-        return await self._queue.archiving.forget_renewal(job_id_argument(job_argument))
+        return await self._queue.archiving.forget_renewal(job_id)
 
-    async def auto_archive_jobs(self, args: list[Any]) -> list[int]:
+    @serves("AutoArchiveJobs")
+    async def auto_archive_jobs(self, age_s: Seconds, timeout_s: Seconds) -> list[int]:
         """[archived, left]: those not looked at when the time was over are left."""
-        age_s, timeout_s = (number(value, "time") for value in at_most(args, 2, 2))
         deadline_s = time.monotonic() + timeout_s
         before_s = time.time() - age_s
         archived = 0
@@ -141,25 +133,25 @@ class QueueCalls:
             )
         return [archived, 0]
 
-    async def cancel_job(self, args: list[Any]) -> list[Any]:
-        job_argument, kill = (*at_most(args, 1, 2), False)[:2]
-        ok, message = await self._queue.cancel(job_id_argument(job_argument), boolean(kill, "kill"))
+    @serves("CancelJob")
+    async def cancel_job(self, job_id: JobId, kill: Kill = False) -> list[Any]:
+        ok, message = await self._queue.cancel(job_id, kill)
         return [ok, message]
 
-    async def change_job_priority(self, args: list[Any]) -> list[Any]:
-        job_argument, priority = at_most(args, 2, 2)
-        ok, message = await self._queue.change_priority(job_id_argument(job_argument), check_priority(priority))
+    @serves("ChangeJobPriority")
+    async def change_job_priority(self, job_id: JobId, priority: Priority) -> list[Any]:
+        ok, message = await self._queue.change_priority(job_id, priority)
         return [ok, message]
 
-    async def set_drain_flag(self, args: list[Any]) -> bool:
-        (flag,) = at_most(args, 1, 1)
-        await self._queue.set_drained(boolean(flag, "flag"))
+    @serves("SetDrainFlag")
+    async def set_drain_flag(self, flag: Flag) -> bool:
+        await self._queue.set_drained(flag)
         return True
 
-    async def set_watcher_pause(self, args: list[Any]) -> Any:
+    @serves("SetWatcherPause")
+    async def set_watcher_pause(self, until: PauseEnd) -> int | float | None:
         """Keep the watcher from acting until a time (seconds since the epoch), or let it act again."""
-        (until,) = at_most(args, 1, 1)
-        if until is not None and number(until, "time") < time.time():
+        if until is not None and until < time.time():
             raise GanetiError("Unable to set pause end time in the past")
         pause_watcher(self._paths, None if until is None else float(until))
         return until

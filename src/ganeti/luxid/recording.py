@@ -8,12 +8,11 @@ closer than that says nothing.
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.calls.config_follower import ConfigFollower
-from ganeti.calls.serving import Handler
-from ganeti.luxid.arguments import at_most
+from ganeti.calls.serving import Reads, serves
 from ganeti.luxid.event_stream import QueueJobs
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.events.job_changes import JobChanges, summary
@@ -23,7 +22,6 @@ from ganeti.model.node_calls.records import FlightRecordRead
 from ganeti.system.flight_record import FlightRecord, job, names_in
 from ganeti.wire.job_file import JobFile
 
-READ = "ReadFlightRecord"
 MOST_LINES = 5000
 _TOLD = {"instances": "instance", "nodes": "node", "nodegroups": "node group", "networks": "network"}
 _MESSAGE = "message"
@@ -114,6 +112,15 @@ def _job_text(fields: dict[str, Any], file: JobFile | None) -> str:
     return ""
 
 
+def _since(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise PrerequisiteError("The time since when is a number of seconds", WRONG_INPUT)
+    return float(value)
+
+
+Since = Annotated[float, Reads(_since)]
+
+
 class RecordCalls:
     """The call that tells the story."""
 
@@ -121,24 +128,19 @@ class RecordCalls:
         self._follower = follower
         self._asker = asker
 
-    def table(self) -> dict[str, Handler]:
-        return {READ: self.read}
-
-    async def read(self, args: list[Any]) -> dict[str, Any]:
-        """``[name of an instance or node, or number of a job; since, in seconds since 1970]``.
+    @serves("ReadFlightRecord")
+    async def read(self, what: Any, since_s: Since) -> dict[str, Any]:
+        """Tell what happened to *what*, a name of an instance or node or the number of a job, since a time.
 
         Gives ``lines`` as [time, node, text] in order of time, and ``missing``: nodes that did not answer, and why.
         """
-        what, since_s = at_most(args, 2, 2)
-        if not isinstance(since_s, int | float) or isinstance(since_s, bool):
-            raise PrerequisiteError("The time since when is a number of seconds", WRONG_INPUT)
         view = self._follower.configuration
         about, whole = self._about(what)
         uuids = [node.uuid for node in view.nodes() if not node.offline]
         lines: list[list[Any]] = []
         missing = {view.node(uuid).name: "it is offline" for uuid in view.uuids("nodes") if uuid not in uuids}
         for chosen, wanted in ((uuids, about), ([whole] if whole else [], [])):
-            request = FlightRecordRead(about=wanted, since_s=float(since_s), most=MOST_LINES)
+            request = FlightRecordRead(about=wanted, since_s=since_s, most=MOST_LINES)
             for answer in await self._asker.ask(chosen, request):
                 name = view.node(answer.node_uuid).name
                 if answer.error is not None:

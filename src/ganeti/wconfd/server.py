@@ -6,12 +6,13 @@ Whatever a client sends, it gets an error and the others notice nothing. Our own
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
-from ganeti.calls.serving import CallServer, Stream, reader_of
+from ganeti.calls.serving import CallServer, stream_of
 from ganeti.master.config.stream import snapshot_of
 from ganeti.wconfd.arguments import After
 from ganeti.wconfd.calls import Parts, calls_of
@@ -37,8 +38,11 @@ class Server(CallServer):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._subscribers: dict[Connection, None] = {}
-        streams = {"subscribe": self._subscribe, "followLocks": LockStream(parts.locks).serve}
-        super().__init__(calls_of(parts), {name: _stream_of(name, method) for name, method in streams.items()})
+        streams: dict[str, Callable[..., Awaitable[None]]] = {
+            "subscribe": self._subscribe,
+            "followLocks": LockStream(parts.locks).serve,
+        }
+        super().__init__(calls_of(parts), {name: stream_of(name, method) for name, method in streams.items()})
 
     def read(self, data: bytes) -> tuple[str, list[Any]]:
         try:
@@ -84,12 +88,3 @@ class Server(CallServer):
     def _drop(self, subscriber: Connection) -> None:
         self._subscribers.pop(subscriber, None)
         subscriber.abort()
-
-
-def _stream_of(name: str, method: Any) -> Stream:
-    read = reader_of(name, method)
-
-    async def stream(connection: Connection, arguments: list[Any]) -> None:
-        await method(connection, *read(arguments))
-
-    return stream

@@ -10,6 +10,7 @@ from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import TransportError
 from ganeti.calls.config_follower import ConfigFollower
+from ganeti.calls.serving import stream_of
 from ganeti.luxid import event_stream, lock_feed
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub
 from ganeti.luxid.server import LuxiServer
@@ -55,7 +56,7 @@ class Bed:
         self.silent: set[str] = set()
         self.hub = EventHub(self.jobs, self.follower, Catalogue(), self.wconfd, lambda: self.silent, event_log)
         self.follower.observers.append(self.hub.config_coming)
-        self.server = LuxiServer({}, {SUBSCRIBE: self.hub.serve})
+        self.server = LuxiServer({}, {SUBSCRIBE: stream_of(SUBSCRIBE, self.hub.serve)})
 
     async def subscribe(self, *args: Any) -> tuple[Connection, dict[str, Any]]:
         connection = await connect(self.path)

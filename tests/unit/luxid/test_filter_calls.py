@@ -9,14 +9,14 @@ from tests.fakes.wconfd import fast_directory, running_wconfd
 
 from ganeti.base.errors import GanetiError, ParameterError, PrerequisiteError
 from ganeti.calls.daemon_commits import DaemonCommits
-from ganeti.luxid.filter_calls import FilterCalls, read_rule
+from ganeti.calls.serving import handlers_of
+from ganeti.luxid.filter_calls import FilterCalls
 from ganeti.master import operations
 from ganeti.model.objects import FilterRule
 from ganeti.stores.config_view import ConfigReader
 from ganeti.system.livelock import LiveLock
 
 operations.load()
-NEW = "0000000a-0000-4000-8000-000000000000"
 GIVEN = "0000000b-0000-4000-8000-000000000000"
 TRAIL = [["gnt:user", "why", 7]]
 
@@ -41,7 +41,9 @@ def run(scenario, view=None):
                 commits = DaemonCommits(daemon.client, lock.path)
                 calls = FilterCalls(daemon.client, commits, view or View(), lambda: 41)
                 try:
-                    await scenario(calls.table(), lambda: ConfigReader(daemon.paths.config_database).view().filters())
+                    await scenario(
+                        handlers_of(calls), lambda: ConfigReader(daemon.paths.config_database).view().filters()
+                    )
                 finally:
                     lock.close()
 
@@ -106,8 +108,10 @@ def test_what_is_committed_is_answered_although_it_is_not_seen_yet():
     ],
 )
 def test_each_fault_has_its_sentence(arguments, sentence):
+    nobody: Any = None
+    calls = handlers_of(FilterCalls(nobody, nobody, View(), lambda: 1))
     with pytest.raises(ParameterError) as refused:
-        read_rule(arguments, NEW, 1)
+        asyncio.run(calls["ReplaceFilter"](arguments))
     assert sentence in str(refused.value)
 
 

@@ -9,7 +9,9 @@ import socket
 import pytest
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.calls.serving import handlers_of, serves
 from ganeti.luxid import server as luxi_server
+from ganeti.luxid.arguments import JobId, Kill
 from ganeti.luxid.server import LuxiServer
 from ganeti.system import unix_socket
 from ganeti.system.unix_socket import connect, serve
@@ -401,3 +403,32 @@ def fill_line(path):
             client.close()
             return waiting
         waiting.append(client)
+
+
+class Declared:
+    """One call whose second argument may be left out."""
+
+    @serves("CancelIt")
+    async def cancel(self, job_id: JobId, kill: Kill = False) -> list[object]:
+        return [job_id, kill]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ([7], [7, False]),
+        (["7", True], [7, True]),
+        ([], "CancelIt takes 1 to 2 arguments, not 0: job id, kill"),
+        ([7, True, 0], "CancelIt takes 1 to 2 arguments, not 3: job id, kill"),
+        (["x"], "Invalid job ID 'x': it must be a positive number"),
+        ([7, 1], "The kill must be true or false, not 1"),
+    ],
+)
+def test_arguments_are_read_as_they_are_declared(arguments, answer):
+    call = handlers_of(Declared())["CancelIt"]
+    if isinstance(answer, list):
+        assert asyncio.run(call(arguments)) == answer
+        return
+    with pytest.raises(GanetiError) as refused:
+        asyncio.run(call(arguments))
+    assert refused.value.message == answer

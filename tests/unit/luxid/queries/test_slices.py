@@ -105,7 +105,7 @@ def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> 
     """As Debian's Ganeti answers them: rows in their natural order, each once."""
     follower: Any = Following()
     sources = QuerySources(follower, None, None, catalogue(), None)  # type: ignore[arg-type]
-    calls = QueryCalls(Paths("/nowhere"), sources).table()
+    calls = QueryCalls(Paths("/nowhere"), sources).of_resources()
 
     def ask(call: str, *arguments: Any) -> Any:
         return asyncio.run(calls[call](list(arguments)))

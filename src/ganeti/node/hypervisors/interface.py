@@ -349,5 +349,11 @@ class RunningDevices:
         return HypervisorError(f"The hypervisor {self._hypervisor} cannot change devices of {spec.name} while it runs")
 
 
+def check_name(name: str) -> None:
+    """Refuse names that are no file names; raises `HypervisorError`."""
+    if not name or "/" in name or name.startswith(".") or "\0" in name:
+        raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
+
+
 def _cannot(hypervisor: Hypervisor, what: str) -> Exception:
     return HypervisorError(f"The hypervisor {hypervisor.traits.name} cannot {what}")

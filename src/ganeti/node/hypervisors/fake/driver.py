@@ -17,6 +17,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.hypervisors.capacity import read_memory_mib
 from ganeti.node.hypervisors.fake.devices import FakeDevices
 from ganeti.node.hypervisors.fake.failures import failing
 from ganeti.node.hypervisors.fake.guests import UNDER_WAY, Guest, Guests, Migration
@@ -25,7 +26,6 @@ from ganeti.node.hypervisors.interface import (
     RunningInstance,
     Sighting,
 )
-from ganeti.node.hypervisors.kvm.capacity import read_memory_mib
 from ganeti.system.boot import boot_identity
 
 DIRECTORY = "fake-hypervisor"

@@ -13,7 +13,8 @@ from typing import Any
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.node.hypervisors.kvm import affinity, command_line, display, taps, users
+from ganeti.node.hypervisors import affinity, connections
+from ganeti.node.hypervisors.kvm import command_line, display, users
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places
@@ -153,7 +154,7 @@ async def check_node(hvparams: dict[str, Any], qemu: Emulator, places: Places) -
         if not os.path.isdir(vnc):
             raise HypervisorError(f"The directory of vnc_bind_address, {vnc}, is not on this node")
     elif vnc and not _is_address(vnc):
-        await taps.address_of(vnc)
+        await connections.address_of(vnc)
     if hvparams["spice_bind"]:
         await _check_spice(hvparams, qemu, places)
 
@@ -164,7 +165,7 @@ async def _check_spice(hvparams: dict[str, Any], qemu: Emulator, places: Places)
             "The QEMU of this node has no SPICE: install the package qemu-system-modules-spice, or use VNC"
         )
     if not _is_address(hvparams["spice_bind"]):
-        await taps.address_of(hvparams["spice_bind"], hvparams["spice_ip_version"] or 4)
+        await connections.address_of(hvparams["spice_bind"], hvparams["spice_ip_version"] or 4)
     if hvparams["spice_use_tls"]:
         for name in ("spice.pem", "spice-ca.pem"):
             if not os.path.exists(f"{places.paths.data_dir}/{name}"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
-from ganeti.node.hypervisors.kvm import taps
+from ganeti.node.hypervisors import connections
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 
 VNC_BASE_PORT = 5900
@@ -119,7 +119,7 @@ async def _address(bind: str, version: int) -> str:
     try:
         return str(ipaddress.ip_address(bind))
     except ValueError:
-        return await taps.address_of(bind, version or 4)
+        return await connections.address_of(bind, version or 4)
 
 
 def _port(record: RuntimeRecord, what: str) -> int:

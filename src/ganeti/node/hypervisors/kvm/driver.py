@@ -18,14 +18,15 @@ from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.hypervisors import capacity
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
     RunningInstance,
     Sighting,
+    check_name,
 )
 from ganeti.node.hypervisors.kvm import (
     acceleration,
-    capacity,
     checks,
     console,
     devices,
@@ -40,7 +41,7 @@ from ganeti.node.hypervisors.kvm.adoption import KvmAdoption
 from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.migration import Migrations
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS, helper_parameters
-from ganeti.node.hypervisors.kvm.places import Places, check_name
+from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord

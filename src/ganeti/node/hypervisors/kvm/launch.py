@@ -16,7 +16,8 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import affinity, command_line, display, process, record, sockets, taps, throttle, users
+from ganeti.node.hypervisors import affinity
+from ganeti.node.hypervisors.kvm import command_line, display, process, record, sockets, taps, throttle, users
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.emulator import Emulator
 from ganeti.node.hypervisors.kvm.places import Places

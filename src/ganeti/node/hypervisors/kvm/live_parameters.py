@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.kvm import affinity, block_nodes, display, plugging, record, removable, throttle
+from ganeti.node.hypervisors import affinity
+from ganeti.node.hypervisors.kvm import block_nodes, display, plugging, record, removable, throttle
 from ganeti.node.hypervisors.kvm.added_hardware import HardwareChange
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess

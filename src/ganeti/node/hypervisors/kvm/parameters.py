@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ganeti.model.parameters import Parameter
-from ganeti.node.hypervisors.kvm import affinity
+from ganeti.node.hypervisors import affinity
 
 DEFAULT_KVM_PATH = "/usr/bin/kvm"
 DISK_TYPES = (

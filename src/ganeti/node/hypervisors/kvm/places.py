@@ -130,12 +130,6 @@ class Places:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def check_name(name: str) -> None:
-    """Refuse names that are no file names; raises `HypervisorError`."""
-    if not name or "/" in name or name.startswith(".") or "\0" in name:
-        raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
-
-
 def _remove_file(path: str) -> None:
     try:
         os.unlink(path)

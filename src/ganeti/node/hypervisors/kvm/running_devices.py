@@ -11,13 +11,13 @@ from ganeti.base.names import shown
 from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
-from ganeti.node.hypervisors.interface import RunningDevices
+from ganeti.node.hypervisors.interface import RunningDevices, check_name
 from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record, removable
 from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
 from ganeti.node.hypervisors.kvm.disk_transfer import DiskReceiver, DiskSender
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
 from ganeti.node.hypervisors.kvm.moments import KvmMoments
-from ganeti.node.hypervisors.kvm.places import Places, check_name
+from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots

@@ -11,7 +11,8 @@ import pytest
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, NicSpec
-from ganeti.node.hypervisors.kvm import checks, command_line, devices, display, emulator, record, removable, taps
+from ganeti.node.hypervisors import connections
+from ganeti.node.hypervisors.kvm import checks, command_line, devices, display, emulator, record, removable
 from ganeti.node.hypervisors.kvm.command_line import Handed
 from ganeti.node.hypervisors.kvm.disks import start_places
 from ganeti.node.hypervisors.kvm.emulator import Emulator
@@ -225,11 +226,11 @@ def test_a_record_survives_the_wire_and_the_disk(tmp_path: Path) -> None:
     [(".5", 5, []), ("5", 5, []), (":5:6", None, [5, 6]), (".1:5:6", 1, [5, 6])],
 )
 def test_vlans(text: str, access: int | None, trunks: list[int]) -> None:
-    assert taps.vlans_of(text) == (access, trunks)
+    assert connections.vlans_of(text) == (access, trunks)
 
 
 def test_a_taps_address_is_above_those_of_cards() -> None:
-    assert taps.outer_mac("aa:00:00:35:d1:0e") == "fe:00:00:35:d1:0e"
+    assert connections.outer_mac("aa:00:00:35:d1:0e") == "fe:00:00:35:d1:0e"
 
 
 def test_a_machine_without_place_says_so() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.node.hypervisors.kvm import affinity, console, process
-from ganeti.node.hypervisors.kvm.places import Places, check_name
+from ganeti.node.hypervisors import affinity
+from ganeti.node.hypervisors.interface import check_name
+from ganeti.node.hypervisors.kvm import console, process
+from ganeti.node.hypervisors.kvm.places import Places
 
 
 @pytest.fixture

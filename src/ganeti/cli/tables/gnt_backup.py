@@ -167,7 +167,7 @@ COMMANDS = (
      (), '', '', True, 'OP_BACKUP_RESTORE', False, True, False, '', (), (('in_place', 'What is on the disks of {instance_name} is overwritten. Continue?'),), ()),
     ('schedule', 'have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)',
      (
-      ('action', 'action', 1, 1, 'string', ''),
+      ('action', 'add|list|remove', 1, 1, 'string', ''),
       ('schedule_name', 'name', 0, 1, 'string', ''),
      ),
      (

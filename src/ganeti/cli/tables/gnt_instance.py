@@ -361,7 +361,7 @@ COMMANDS = (
      ('stop',), 'instance.power:each', '', True, 'OP_INSTANCE_SHUTDOWN', False, True, False, '', (), (), ()),
     ('snapshot', 'keep the disks of an instance as they are, and go back to that',
      (
-      ('action', 'action', 1, 1, 'string', ''),
+      ('action', 'create|list|revert|remove', 1, 1, 'string', ''),
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
       ('snapshot_name', 'snapshot', 0, 1, 'string', ''),
      ),

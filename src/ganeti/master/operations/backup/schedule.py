@@ -34,7 +34,7 @@ _SELECTORS = ("instance", "tag", "group")
     cli=Command(
         "gnt-backup schedule",
         "have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)",
-        arguments=("action", Argument("schedule_name", "name", minimum=0)),
+        arguments=(Argument("action", "add|list|remove"), Argument("schedule_name", "name", minimum=0)),
         handler="backup.chains:schedule",
         excludes=(
             ("--instance", "--tag", "say one of them"),

@@ -52,7 +52,11 @@ class SetReverting(Change, frozen=True, kw_only=True):
     cli=Command(
         "gnt-instance snapshot",
         "keep the disks of an instance as they are, and go back to that",
-        arguments=("action", "instance_name", Argument("snapshot_name", "snapshot", minimum=0)),
+        arguments=(
+            Argument("action", "create|list|revert|remove"),
+            "instance_name",
+            Argument("snapshot_name", "snapshot", minimum=0),
+        ),
         handler="instance.snapshot:run",
     ),
     examples=(

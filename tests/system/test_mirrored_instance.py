@@ -50,6 +50,18 @@ def whole(bed: FakeBed) -> None:
     bed.wait(lambda: is_whole(bed), "both copies are equal")
 
 
+def test_it_starts_under_another_name_with_both_copies_as_they_were(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    bed.run("gnt-instance", "shutdown", NAME)
+    for old, new in ((NAME, "inst2"), ("inst2", NAME)):
+        assert "WARNING" not in bed.run("gnt-instance", "rename", old, new)
+        bed.run("gnt-instance", "startup", new)
+        bed.run("gnt-instance", "shutdown", new)
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+
+
 def test_it_moves_between_its_two_nodes_and_nowhere_else(instance: FakeBed) -> None:
     bed = instance
     whole(bed)

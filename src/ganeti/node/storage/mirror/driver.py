@@ -39,6 +39,7 @@ from ganeti.node.storage.mirror.requests import (
     TakeOver,
 )
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.files import read_if_there, write_atomically
 
 _RECONNECT_S = 30
 """How long a guest's writes wait for its storage daemon to be started again."""
@@ -161,6 +162,20 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
 
     def owns(self, name: str) -> bool:
         return not super().owns(name)
+
+    def _rename(self, old_path: str, path: str) -> None:
+        """The record is at both places while the image changes its own: no interruption parts them."""
+        self._make_directory(path)
+        record = read_if_there(kept_file(old_path))
+        if record is not None:
+            write_atomically(kept_file(path), record, mode=0o600)
+        super()._rename(old_path, path)
+
+    def _remove_directory(self, path: str) -> None:
+        """A record alone, whose image has another name now or was never complete, keeps no directory."""
+        if not os.path.exists(path):
+            _unlink(kept_file(path))
+        super()._remove_directory(path)
 
     async def _look(self, disk: DiskSpec, path: str) -> State:
         if not self._places.is_open(disk.uuid):

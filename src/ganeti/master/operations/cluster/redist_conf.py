@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_CLUSTER_REDIST_CONF: give all nodes the configuration and the files that every node has, from the master."""
 
+import asyncio
 from collections.abc import Collection
 from typing import Any
 
 from ganeti.base.command import Command, Option
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import NodeTimeoutError, NodeUnreachableError
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.hosts import enter_all_hosts
@@ -29,35 +30,50 @@ from ganeti.ports.nodes import ask, ask_many
 class RedistributeConfiguration(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Send what nodes should have by now: `ssconf`, certificates, keys, names of hosts.
 
-    A node that does not take it is told in a warning; the others get it.
+    A node that does not take it is told in a warning; the others get it. A node that does not answer is waited for
+    once: its files wait for the next run.
     """
 
     def locks(self, view: ConfigView) -> LockPlan:
         return plan(shared=[ALL_NODES])
 
     async def execute(self, checked: Any, ctx: OperationContext) -> None:
-        await ctx.config.flush()
-        await send_shared_files(ctx, await ask(ctx.nodes, ctx.config.view().cluster.master_node, SharedFiles()))
-        await enter_all_hosts(ctx)
+        flushed = asyncio.ensure_future(ctx.config.flush())
+        try:
+            files = await ask(ctx.nodes, ctx.config.view().cluster.master_node, SharedFiles())
+            await enter_all_hosts(ctx, without=await send_shared_files(ctx, files))
+            await flushed
+        finally:
+            flushed.cancel()
 
 
 async def send_shared_files(
     ctx: OperationContext, files: list[SharedFile], *, only: Collection[str] | None = None
-) -> None:
+) -> set[str]:
     """Replace *files* on all nodes but the master, or on those of *only* (uuids).
 
-    A failure is a warning that says how to go on.
+    A failure is a warning that says how to go on. A node that does not answer gets no further file, since each would
+    be waited for anew; gives the uuids of these nodes.
     """
     view = ctx.config.view()
     wanted = (node for node in view.nodes() if only is None or node.uuid in only)
     others = {node.uuid: node.name for node in wanted if not node.offline}
     others.pop(view.cluster.master_node, None)
+    silent: set[str] = set()
     for file in files:
-        for answer in await ask_many(
-            ctx.nodes, list(others), UploadFile(path=file.path, content=file.content, mode=file.mode)
-        ):
-            if isinstance(answer.error, GanetiError):
+        reached = [uuid for uuid in others if uuid not in silent]
+        asked = UploadFile(path=file.path, content=file.content, mode=file.mode)
+        for answer in await ask_many(ctx.nodes, reached, asked):
+            name, err = others[answer.node_uuid], answer.error
+            if isinstance(err, NodeUnreachableError | NodeTimeoutError):
+                silent.add(answer.node_uuid)
                 ctx.log.warning(
-                    f"File {file.path} on node {others[answer.node_uuid]} stays as it is ({answer.error}): run "
-                    "gnt-cluster redist-conf when it answers"
+                    f"Node {name} does not answer ({err}), its files stay as they are: run gnt-cluster redist-conf "
+                    "when it answers"
                 )
+            elif err is not None:
+                ctx.log.warning(
+                    f"File {file.path} on node {name} stays as it is ({err}): run gnt-cluster redist-conf when it "
+                    "answers"
+                )
+    return silent

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Nodes in `/etc/hosts` of the other nodes, where the cluster's setting `modify_etc_hosts` is on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ganeti.model.node_calls.files import EtcHostsModify
 from ganeti.model.objects import Node
@@ -20,11 +20,12 @@ async def enter_host(ctx: OperationContext, node: Node) -> None:
     await _modify(ctx, [node], everybody)
 
 
-async def enter_all_hosts(ctx: OperationContext) -> None:
-    """Let all nodes know all."""
+async def enter_all_hosts(ctx: OperationContext, *, without: Collection[str] = ()) -> None:
+    """Let all nodes know all, but for those of *without* (uuids), which are not asked."""
     view = ctx.config.view()
     if view.cluster.modify_etc_hosts:
-        await _modify(ctx, view.nodes(), {node.name: node.primary_ip for node in view.nodes()})
+        asked = [node for node in view.nodes() if node.uuid not in without]
+        await _modify(ctx, asked, {node.name: node.primary_ip for node in view.nodes()})
 
 
 async def remove_host(ctx: OperationContext, node: Node) -> None:

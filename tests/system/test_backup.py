@@ -150,7 +150,7 @@ env | sort >"/tmp/$OS_NAME-$step" && pwd >>"/tmp/$OS_NAME-$step"
 echo "$step says hello" >&2
 case $step in
 create | rename) printf '%-20s' "$step of $INSTANCE_NAME" | dd of="$DISK_0_PATH" conv=notrunc status=none ;;
-export) echo 8388608 >"/dev/fd/$EXP_SIZE_FD"; cat "$EXPORT_DEVICE" ;;
+export) echo 8388608 >&"$EXP_SIZE_FD"; cat "$EXPORT_DEVICE" ;;
 import) cat >"$IMPORT_DEVICE" ;;
 esac
 """

@@ -24,7 +24,7 @@ from ganeti.base.paths import Paths
 from ganeti.noded.call_spans import program_span
 from ganeti.ports.node_world import Completed
 from ganeti.system.boot import boot_identity, process_start
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, single_digit, take_number
 
 STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 TERMINATION_GRACE_S = 2.0
@@ -71,11 +71,13 @@ class RealNodeWorld:
         stdin_path: str | None = None,
         stdout_path: str | None = None,
         pass_fds: Sequence[int] = (),
+        script_fd: int | None = None,
         check: bool = True,
     ) -> Completed:
         """See `NodeWorld.run`."""
         environment = _environment(env)
         _check_program(argv, environment)
+        kept = (*pass_fds, *(() if script_fd is None else (single_digit(script_fd),)))
         records, boot = _make_records_directory(self._paths), boot_identity()
         with contextlib.ExitStack() as ours:
             log_file = ours.enter_context(_log_file(log_path)) if log_path is not None else None
@@ -93,11 +95,11 @@ class RealNodeWorld:
                     stdin=given,
                     stdout=output,
                     stderr=subprocess.PIPE if log_file is None else log_file,
-                    pass_fds=tuple(pass_fds),
+                    pass_fds=kept,
                     env=environment,
                     cwd=cwd,
                     start_new_session=True,
-                    preexec_fn=lambda: _begin_call(records, boot),
+                    preexec_fn=lambda: _begin_call(records, boot, script_fd),
                 )
             except OSError as err:
                 raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
@@ -152,7 +154,7 @@ def _make_records_directory(paths: Paths) -> Path:
     return directory
 
 
-def _begin_call(directory: Path, boot: str) -> None:
+def _begin_call(directory: Path, boot: str, script_fd: int | None) -> None:
     """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note.
 
     What the program begins in sessions of their own stays below it as long as it lives (a "child subreaper").
@@ -162,6 +164,8 @@ def _begin_call(directory: Path, boot: str) -> None:
     descriptor = os.open(f"{directory}/{pid}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     os.write(descriptor, f"{boot} {process_start(pid)}".encode())
     os.close(descriptor)
+    if script_fd is not None:
+        take_number(script_fd)
 
 
 def end_orphans(paths: Paths) -> int:

@@ -50,13 +50,15 @@ class NodeWorld(Protocol):
         stdin_path: str | None = None,
         stdout_path: str | None = None,
         pass_fds: Sequence[int] = (),
+        script_fd: int | None = None,
         check: bool = True,
     ) -> Completed:
         """Run a program to its end, without a shell, in a process group of the current call.
 
         The group ends when the call is superseded or *timeout_s* passes. *env* replaces the environment (PATH is
         the standard one). With *log_path*, output goes to that file instead; *stdin_path* is read and *stdout_path*
-        (made anew) written by the program itself, whatever their length. With *check*, a non-zero status
+        (made anew) written by the program itself, whatever their length. A shell script gets the descriptor
+        *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero status
         raises `CommandError` with the last lines of output.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Files that are either the old or the new, never half."""
+"""Files that are either the old or the new, never half; descriptors that scripts are given."""
 
 import contextlib
 import errno
@@ -105,3 +105,20 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def single_digit(descriptor: int) -> int:
+    """The number under which a shell script is given *descriptor*: its own, where that has one digit.
+
+    `dash` reads `>&12` as a file's name. Where all smaller numbers are in use here, it is the largest: `subprocess`
+    wants the number to be open and has its own pipe elsewhere then, and the first ones are daemons' locks, which a
+    fork closes.
+    """
+    return min(descriptor, 9)
+
+
+def take_number(descriptor: int) -> None:
+    """In the child, before it becomes the program: put *descriptor* where `single_digit` says."""
+    number = single_digit(descriptor)
+    if number != descriptor:
+        os.dup2(descriptor, number)

@@ -2,10 +2,12 @@
 """Atomic replacement: the old file or the new one, never anything between, nothing left over."""
 
 import os
+import subprocess
+from functools import partial
 
 import pytest
 
-from ganeti.system.files import read_if_there, write_atomically
+from ganeti.system.files import read_if_there, single_digit, take_number, write_atomically
 
 
 def test_a_file_is_replaced_with_its_mode(tmp_path):
@@ -52,3 +54,24 @@ def test_the_content_is_synced_before_the_name_and_the_directory_after(tmp_path,
 
 def test_a_missing_file_is_none(tmp_path):
     assert read_if_there(str(tmp_path / "nothing")) is None
+
+
+def test_dash_writes_to_a_descriptor_above_9() -> None:
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(10)]
+    size = os.memfd_create("size")
+    number = single_digit(size)
+    assert number <= 9 < size
+    before = os.fstat(number)
+    try:
+        subprocess.run(
+            ["dash", "-c", "echo 4711 >&$SIZE_FD"],
+            env={"PATH": os.environ["PATH"], "SIZE_FD": str(number)},
+            pass_fds=(number,),
+            preexec_fn=partial(take_number, size),
+            check=True,
+        )
+        assert os.pread(size, 64, 0) == b"4711\n"
+        assert os.fstat(number).st_ino == before.st_ino, "the parent keeps its own"
+    finally:
+        for descriptor in (*held, size):
+            os.close(descriptor)

@@ -26,6 +26,7 @@ from ganeti.node.os.environment import (
     instance_environment,
 )
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.files import single_digit
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Streams:
 
     stdin_path: str | None = None
     stdout_path: str | None = None
-    pass_fds: tuple[int, ...] = ()
+    size_fd: int | None = None
+    """Where the script may tell the size of what it writes."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ async def export_disk(
     """Write the dump of one disk to *dump_path*; gives its size in bytes as the script foretold it, if it did."""
     size_file = os.memfd_create("size", 0)
     try:
-        extra = export_environment(disks[index], index) | {"EXP_SIZE_FD": str(size_file)}
-        streams = Streams(stdout_path=dump_path, pass_fds=(size_file,))
+        extra = export_environment(disks[index], index) | {"EXP_SIZE_FD": str(single_digit(size_file))}
+        streams = Streams(stdout_path=dump_path, size_fd=size_file)
         await _run(
             world,
             "export",
@@ -206,7 +208,7 @@ async def _run(
             log_path=prepared.log_path,
             stdin_path=streams.stdin_path,
             stdout_path=streams.stdout_path,
-            pass_fds=streams.pass_fds,
+            script_fd=streams.size_fd,
         )
     except CommandError as err:
         raise ExecutionError(f"OS {script} script of {instance.os} failed for {instance.name}: {err}") from err

@@ -8,9 +8,11 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 from ganeti.base.errors import CommandError, TransportError
+from ganeti.system.files import single_digit, take_number
 from ganeti.wire.transfer_files import Program, Task
 
 CHUNK = 256 * 1024
@@ -141,12 +143,14 @@ def _source(task: Task, meter: Meter, running: Running) -> IO[bytes]:
         return open(task.file, "rb", buffering=0)
     if task.program is None:
         return open(0, "rb", buffering=0, closefd=False)
-    inherited: tuple[int, ...] = ()
-    env = {}
+    env: dict[str, str] = {}
+    options: dict[str, Any] = {}
     if task.program.tells_size:
         meter.size_file = os.memfd_create("size", 0)
-        inherited, env = (meter.size_file,), {"EXP_SIZE_FD": str(meter.size_file)}
-    process = _start(task.program, running, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, pass_fds=inherited)
+        number = single_digit(meter.size_file)
+        env = {"EXP_SIZE_FD": str(number)}
+        options = {"pass_fds": (number,), "preexec_fn": partial(take_number, meter.size_file)}
+    process = _start(task.program, running, env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **options)
     assert process.stdout is not None
     return process.stdout
 

@@ -135,7 +135,7 @@ def test_a_dump_goes_out_and_comes_back(node, tmp_path: Path) -> None:
     node.definition(
         versions="15",
         **{
-            "export": 'echo 1048576 >/dev/fd/$EXP_SIZE_FD; echo words >&2; cat "$EXPORT_DEVICE"',
+            "export": 'echo 1048576 >&$EXP_SIZE_FD; echo words >&2; cat "$EXPORT_DEVICE"',
             "import": '[ $IMPORT_INDEX = 0 ] && cat >"$IMPORT_DISK_PATH"',
         },
     )

@@ -91,7 +91,7 @@ def test_a_dump_is_sent_and_the_foretold_size_gives_a_percentage(sides: Sides) -
     for mode in (SEND, RECEIVE):
         (sides.place / mode / "status").unlink()
     script = f"printf 2000000 >&$EXP_SIZE_FD; cat {sides.source}"
-    sides.both({"program": Program(argv=["bash", "-c", script], tells_size=True)})
+    sides.both({"program": Program(argv=["dash", "-c", script], tells_size=True)})
     assert sides.status(SEND).progress_percent == pytest.approx(50)
 
 

@@ -8,6 +8,8 @@ line. Real tests start it inside a network namespace, end it with SIGKILL and st
 import asyncio
 import json
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -67,12 +69,12 @@ class NodeOnDisk:
         stdout_path: str | None = None,
         check: bool = True,
     ) -> Completed:
-        with open(stdout_path or os.devnull, "wb") as output:
+        with open(log_path or stdout_path or os.devnull, "ab" if log_path else "wb") as output:
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE if stdout_path is None else output,
-                stderr=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE if not (log_path or stdout_path) else output,
+                stderr=asyncio.subprocess.PIPE if not log_path else output,
                 env=dict(env) if env is not None else None,
                 cwd=cwd,
             )
@@ -83,7 +85,7 @@ class NodeOnDisk:
             process.kill()
             await process.wait()
             raise CommandError(f"{argv[0]} did not end within {timeout_s:g} s") from error
-        done = Completed(tuple(argv), process.returncode or 0, (out or b"").decode(), err.decode())
+        done = Completed(tuple(argv), process.returncode or 0, (out or b"").decode(), (err or b"").decode())
         if check and done.status:
             raise CommandError(f"{argv[0]} ended with status {done.status}: {done.output}")
         return done
@@ -99,6 +101,11 @@ class NodeOnDisk:
 
     def log(self, sentence: str) -> None:
         self.sentences.append(sentence)
+
+
+def world_of(hypervisor: str, root: Path) -> NodeOnDisk:
+    """The node that a driver of this name is asked on."""
+    return NodeOnDisk(root)
 
 
 def driver(name: str, world: NodeOnDisk) -> Hypervisor:
@@ -135,6 +142,41 @@ def disk(path: Path, index: int = 0, image_format: str = "raw") -> AttachedDisk:
         index=index,
     )
     return AttachedDisk(spec=spec, path=str(path), image_format=image_format)
+
+
+_INIT = """#!/bin/sh
+trap 'exit 0' PWR
+echo BOOTED
+while :; do sleep 1000 & wait $!; done
+"""
+_CHROOT_SCRIPT = """#!/bin/sh
+case $1 in
+  start) sleep 100000 & echo $! >/guest.pid ;;
+  stop) kill "$(cat /guest.pid)" ;;
+  status) kill -0 "$(cat /guest.pid)" ;;
+esac
+"""
+_COMMANDS = ("sh", "sleep", "cat", "id", "ip", "ls", "grep", "mount", "mknod", "dd")
+
+
+def root_disk(directory: Path) -> AttachedDisk:
+    """A disk with busybox, an init and a script for chroots; made once for a directory."""
+    image, tree = directory / "root.img", directory / "tree"
+    if not image.exists():
+        for name in ("bin", "sbin", "dev", "proc", "sys", "tmp", "run"):
+            (tree / name).mkdir(parents=True)
+        shutil.copy("/bin/busybox", tree / "bin/busybox")
+        for command in _COMMANDS:
+            (tree / "bin" / command).symlink_to("busybox")
+        for place, text in (("sbin/init", _INIT), ("ganeti-chroot", _CHROOT_SCRIPT)):
+            (tree / place).write_text(text, encoding="ascii")
+            (tree / place).chmod(0o755)
+        os.mknod(tree / "dev/null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        with open(image, "wb") as file:
+            file.truncate(16 << 20)
+        subprocess.run(["mke2fs", "-q", "-t", "ext4", "-d", str(tree), str(image)], check=True, timeout=60)
+        shutil.rmtree(tree)
+    return disk(image)
 
 
 def nic(index: int = 0, **changes: Any) -> NicSpec:

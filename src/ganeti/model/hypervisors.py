@@ -83,8 +83,7 @@ PARAMETERS_OF_3_1: dict[str, dict[str, Any]] = {
         "use_bootloader": False,
     },
 }
-"""Hypervisor parameters of a new cluster (opcodes, section 4) of those that have no driver here: a `config.data` of 3.1
-has those of all."""
+"""Built-in defaults (opcodes, section 4) of those that few clusters use: a `config.data` of 3.1 has those of all."""
 
 NODE_MEMORY_NOT_REPORTED = frozenset({"kvm"})
 """Those whose nodes do not tell how much memory the node itself uses."""

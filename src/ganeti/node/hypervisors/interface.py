@@ -30,6 +30,7 @@ from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
+from ganeti.model.parameters import defaults
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.backups.sources import ByteSource
 from ganeti.ports.node_world import NodeWorld
@@ -353,6 +354,26 @@ def check_name(name: str) -> None:
     """Refuse names that are no file names; raises `HypervisorError`."""
     if not name or "/" in name or name.startswith(".") or "\0" in name:
         raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
+
+
+def filled_parameters(hypervisor: Hypervisor, hvparams: dict[str, Any]) -> dict[str, Any]:
+    """Check parameters by their declarations and add what is missing at its default.
+
+    Raises `HypervisorError` for unknown names, `TypeEnforcementError` for values.
+    """
+    known = {parameter.name: parameter for parameter in hypervisor.traits.parameters}
+    for name in hvparams:
+        if name not in known:
+            raise HypervisorError(f"Unknown hypervisor parameter '{name}': there are {', '.join(known)}")
+    given = {name: known[name].accept(value) for name, value in hvparams.items()}
+    return defaults(hypervisor.traits.parameters) | given
+
+
+def shell_console(spec: InstanceSpec, command: list[str], message: str | None = None) -> Console:
+    """A console that is a command for root's shell on the instance's primary node."""
+    return Console(
+        instance=spec.name, kind="ssh", host=spec.primary_node, user="root", command=command, message=message
+    )
 
 
 def _cannot(hypervisor: Hypervisor, what: str) -> Exception:

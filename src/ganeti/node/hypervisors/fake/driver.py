@@ -25,6 +25,7 @@ from ganeti.node.hypervisors.interface import (
     Hypervisor,
     RunningInstance,
     Sighting,
+    filled_parameters,
 )
 from ganeti.system.boot import boot_identity
 
@@ -135,11 +136,7 @@ class FakeHypervisor(Hypervisor):
 
     async def check_parameters(self, hvparams: dict[str, Any]) -> None:
         async with self._failing("check_parameters", ""):
-            known = {parameter.name: parameter for parameter in self.traits.parameters}
-            for name, value in hvparams.items():
-                if name not in known:
-                    raise HypervisorError(f"Unknown hypervisor parameter '{name}': there are {', '.join(known)}")
-                known[name].accept(value)
+            filled_parameters(self, hvparams)
 
     def console(self, spec: InstanceSpec) -> Console:
         return Console(instance=spec.name, kind="msg", message="Console not available for fake hypervisor")

@@ -6,6 +6,7 @@ import shlex
 
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.node.hypervisors.interface import shell_console
 from ganeti.node.hypervisors.kvm.display import VNC_BASE_PORT
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.sockets import LONGEST_PATH_BYTES
@@ -20,14 +21,8 @@ def console_of(spec: InstanceSpec, hvparams: dict[str, object], places: Places) 
     bind = str(hvparams["vnc_bind_address"])
     spice = str(hvparams["spice_bind"])
     if hvparams["serial_console"]:
-        return Console(
-            instance=spec.name,
-            kind="ssh",
-            host=spec.primary_node,
-            user="root",
-            command=serial_command(places.socket(spec.name, "serial")),
-            message=f"Press Enter for a prompt; {ESCAPE_KEY} leaves the console",
-        )
+        message = f"Press Enter for a prompt; {ESCAPE_KEY} leaves the console"
+        return shell_console(spec, serial_command(places.socket(spec.name, "serial")), message)
     if bind and not bind.startswith("/") and spec.network_port is not None:
         host = spec.primary_node if bind in _ANY_ADDRESS or not _is_address(bind) else bind
         shown = str(spec.network_port - VNC_BASE_PORT)

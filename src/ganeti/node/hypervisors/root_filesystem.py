@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The first disk of an instance as a directory of its node, for guests that share the node's kernel."""
+
+import contextlib
+import os
+import signal
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ganeti.base.errors import CommandError, HypervisorError
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.ports.node_world import NodeWorld
+
+BLKID, MOUNT, UMOUNT = "/usr/sbin/blkid", "/usr/bin/mount", "/usr/bin/umount"
+FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs")
+_UNMOUNT_TRIES = 20
+_ENDING_POLLS, _ENDING_POLL_S = 100, 0.05
+
+
+def root_disk(spec: InstanceSpec, disks: Sequence[AttachedDisk]) -> AttachedDisk:
+    """Give the disk that holds the root; raises `HypervisorError` for one that cannot."""
+    if len(disks) != len(spec.disks):
+        raise HypervisorError(f"{len(disks)} of the {len(spec.disks)} disks of {spec.name} are activated on this node")
+    if not disks:
+        raise HypervisorError(
+            f"{spec.name} has no disk: a guest of the hypervisor {spec.hypervisor} has its files on its first one"
+        )
+    disk = disks[0]
+    if not disk.path or disk.image_format != "raw":
+        raise HypervisorError(
+            f"Disk 0 of {spec.name} is no file or device in the format raw: the node cannot mount it for the "
+            f"hypervisor {spec.hypervisor}; use another disk template or format=raw"
+        )
+    return disk
+
+
+@dataclass(frozen=True)
+class RootFilesystem:
+    """A file system mounted at *place*, which is made for it. All methods may be repeated."""
+
+    world: NodeWorld
+    place: str
+    has_devices: bool = False
+    """Whether device files on it are devices."""
+
+    @property
+    def is_mounted(self) -> bool:
+        return os.path.ismount(self.place)
+
+    async def mount(self, disk: AttachedDisk) -> None:
+        """Raises `HypervisorError`; then nothing is mounted."""
+        if self.is_mounted:
+            return
+        kind = await self._kind(disk)
+        options = ["dev" if self.has_devices else "nodev"]
+        try:
+            if not stat.S_ISBLK(os.stat(disk.path).st_mode):
+                options.append("loop")
+            if disk.spec.mode == "ro":
+                options.append("ro")
+            os.makedirs(self.place, mode=0o755, exist_ok=True)
+            await self.world.run([MOUNT, "-t", kind, "-o", ",".join(options), "--", disk.path, self.place])
+        except (OSError, CommandError) as err:
+            await self.unmount()
+            raise HypervisorError(f"Cannot mount disk {disk.spec.index}, {disk.path}: {err}") from err
+
+    async def unmount(self) -> None:
+        """Raises `HypervisorError` while somebody uses it."""
+        try:
+            for left in reversed(range(_UNMOUNT_TRIES)):
+                if self.is_mounted:
+                    await self.world.run([UMOUNT, "--recursive", "--", self.place], check=left == 0)
+                if not self.is_mounted:
+                    break
+                await self.world.sleep(_ENDING_POLL_S)  # a process on its way out
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(self.place)
+        except (CommandError, OSError) as err:
+            raise HypervisorError(f"Cannot unmount {self.place}: {err}") from err
+
+    def processes(self) -> list[int]:
+        """Those whose root lies in this file system: nobody else has it as theirs."""
+        if not self.is_mounted:
+            return []
+        device = os.stat(self.place).st_dev
+        return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _root_device(entry) == device]
+
+    async def end_processes(self) -> None:
+        """Kill what runs in it; raises `HypervisorError` if the kernel cannot end a process."""
+        for _ in range(_ENDING_POLLS):
+            left = self.processes()
+            if not left:
+                return
+            for pid in left:
+                self._kill(pid)
+            await self.world.sleep(_ENDING_POLL_S)
+        raise HypervisorError(f"Processes in {self.place} do not end even when killed: {left}; its storage may hang")
+
+    def _kill(self, pid: int) -> None:
+        """The descriptor is opened before the check, so that no other process of the same number is meant."""
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            try:
+                if _root_device(str(pid)) == os.stat(self.place).st_dev:
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            finally:
+                os.close(descriptor)
+
+    async def _kind(self, disk: AttachedDisk) -> str:
+        """Ask for the kind first: mount(8) would run helpers for kinds that nobody has asked for."""
+        found = await self.world.run([BLKID, "-p", "-o", "value", "-s", "TYPE", "--", disk.path], check=False)
+        kind = found.stdout.strip()
+        if kind not in FILE_SYSTEMS:
+            raise HypervisorError(
+                f"Disk {disk.spec.index} holds no file system of its own that can be the root of a guest (found: "
+                f"{kind or 'nothing'}): install an OS that makes one of {', '.join(FILE_SYSTEMS)} without partitions"
+            )
+        return kind
+
+
+def _root_device(pid: str) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}/root").st_dev
+    except OSError:
+        return None

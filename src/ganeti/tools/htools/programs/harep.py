@@ -59,20 +59,21 @@ class _Run:
         self._session, self._options = session, options
         self._origin = execution.Origin("harep", "automated repairs by", options.reason)
 
-    def look_after(self, patient: _Patient) -> None:
-        """Tag an instance whose repair has ended with the result."""
+    def look_after(self, patient: _Patient) -> bool:
+        """Tag an instance whose repair has ended with the result; whether it has."""
         latest = patient.state.latest
         if latest is None or not patient.state.is_pending:
-            return
+            return False
         patient.word = PENDING
         statuses = execution.statuses(self._session, latest.jobs)
         if any(status not in FINAL_STATUSES and status != execution.GONE for status in statuses):
-            return
+            return False
         well = all(status == JOB_SUCCESS for status in statuses)
         result = repair_tags.SUCCESS if well else repair_tags.FAILURE
         patient.word = HEALTHY if well else FAILED
         print(f'Moving {patient.name} from "{PENDING}" to "{patient.word}"')
         self._tag(patient, repair_tags.ended(latest, result, time.time()))
+        return True
 
     def repair(self, patient: _Patient, kind: str, opcodes: "list[Opcode]") -> None:
         """Start what an instance needs, or tell why not."""
@@ -136,11 +137,11 @@ def repair_cluster(options: "Options") -> int:
     options.luxi = options.luxi or luxi_socket()
     cluster = load(options).cluster
     patients = _patients(cluster)
-    offline = {node.name for node in cluster.nodes if node.unavailable}
+    offline = _offline(cluster)
     with Session(options.luxi) as session:
         run = _Run(session, options)
-        for patient in patients:
-            run.look_after(patient)
+        if any([run.look_after(patient) for patient in patients]):
+            patients, offline = _as_now(patients, load(options).cluster)
         for patient in patients:
             if patient.word == HEALTHY and (found := _broken(patient.instance, offline)) is not None:
                 run.repair(patient, *found)
@@ -151,6 +152,17 @@ def repair_cluster(options: "Options") -> int:
         if counts[word]:
             print(f"{word}: {counts[word]}")
     return 0
+
+
+def _as_now(patients: list[_Patient], cluster: "Cluster") -> "tuple[list[_Patient], set[str]]":
+    """The instances that are still there, and the offline nodes: a repair may have ended after they were read."""
+    found = {instance.name: instance for instance in cluster.instances}
+    left = [replace(patient, instance=found[patient.name]) for patient in patients if patient.name in found]
+    return left, _offline(cluster)
+
+
+def _offline(cluster: "Cluster") -> set[str]:
+    return {node.name for node in cluster.nodes if node.unavailable}
 
 
 def _patients(cluster: "Cluster") -> list[_Patient]:

@@ -180,6 +180,24 @@ def test_a_repair_that_goes_on(master: FakeMaster, capsys: pytest.CaptureFixture
     assert master.submitted == []
 
 
+def test_what_a_repair_has_changed_since_the_cluster_was_read_is_seen(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends between the question for the cluster and that for its jobs: what was read before is out of date."""
+    broken = instance("i.x", "n3.x", "n4.x", tags=[f"{P}reinstall", PENDING])
+    master.instances = [broken, instance("gone.x", "n1.x", "n3.x", tags=[FIX])]
+
+    def look(arguments: list[Any]) -> tuple[bool, Any]:
+        master.instances = [broken | {"pnode": "n1.x", "snodes": ["n2.x"]}]
+        return True, [["success"] for _ in arguments[0]]
+
+    master.answers["QueryJobs"] = look
+    said = run(master, capsys)
+    assert 'Moving i.x from "Pending repair" to "Healthy"' in said and "Executing" not in said
+    assert said.endswith(f"{RULE}Healthy: 1\n")
+    assert opcodes(master) == [["OP_TAGS_SET"], ["OP_TAGS_DEL"]]
+
+
 def test_what_was_repaired_may_break_again(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     master.instances = [instance("i.x", "n1.x", "n3.x", tags=[FIX, PENDING])]
     said = run(master, capsys, "--job-delay=0")

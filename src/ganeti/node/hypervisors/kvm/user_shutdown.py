@@ -23,6 +23,9 @@ BUTTON_COUNTS_S = 600.0
 """How long a press on the power button explains that the guest powers off."""
 _GREETING_S = 90.0
 """QEMU greets when it has its memory and its disks."""
+STARTS_WITHIN_S = 90.0
+"""A new socket with nobody behind it is asked again so long; a QEMU that lives, as long as it lives."""
+_RETRY_S, _LONGEST_RETRY_S = 0.05, 2.0
 _BY_GUEST = "guest-shutdown"
 _NOTE = ".shutdown"
 _PRESSED, _RESET, _OFF = "POWERDOWN", "RESET", "SHUTDOWN"
@@ -89,16 +92,30 @@ class Follower:
             self._log(f"instance {name} is not followed any more: {fault}")
 
     async def _follow(self, name: str) -> None:
-        try:
-            async with Qmp(self._places.socket(name, SOCKET), timeout_s=_GREETING_S) as qmp:
-                by_user = await _await_end(qmp)
-                if by_user and process.find(self._places, name) is not None:
-                    _write_note(self._places, name)
-                why = "its user shut it down" if by_user else "it is off, not by its user"
-                self._log(f"instance {name}: {why}; its QEMU ends")
-                await qmp.execute("quit")
-        except HypervisorError:
-            return  # QEMU has ended: nothing is left to follow
+        """Until QEMU has ended, or none comes: a socket is seen before anybody listens there."""
+        path = self._places.socket(name, SOCKET)
+        end_s, pause_s = time.monotonic() + STARTS_WITHIN_S, _RETRY_S
+        while True:
+            try:
+                async with Qmp(path, timeout_s=_GREETING_S) as qmp:
+                    end_s = 0.0  # from now on its process says whether it lives
+                    await self._end(name, qmp)
+                    return
+            except HypervisorError:
+                is_awaited = time.monotonic() < end_s and os.path.exists(path)
+            if not is_awaited and process.find(self._places, name) is None:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
+
+    async def _end(self, name: str, qmp: Qmp) -> None:
+        """Wait until the guest is off, note whether its user wanted that, and end its QEMU."""
+        by_user = await _await_end(qmp)
+        if by_user and process.find(self._places, name) is not None:
+            _write_note(self._places, name)
+        why = "its user shut it down" if by_user else "it is off, not by its user"
+        self._log(f"instance {name}: {why}; its QEMU ends")
+        await qmp.execute("quit")
 
 
 async def _await_end(qmp: Qmp) -> bool:

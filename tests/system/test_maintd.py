@@ -154,21 +154,27 @@ def test_a_repair_command_reads_the_object_and_a_failure_is_not_repeated(bed: Fa
 
 @pytest.mark.requirement("S4.14")
 def test_a_forged_report_changes_nothing_and_is_counted(bed: FakeBed) -> None:
-    [signed] = [json.loads(curl(bed, "node2"))["signed"]]
-    forged = json.loads(signed["msg"]) | {"diagnose": {"status": "evacuate"}, "node": "node4"}
-    bed.run("daemon-util", "stop", "ganeti-mond", node="node4")
+    tell_forged(bed, "node4", "node2")
+    assert incidents(bed) == [] and not node_of(bed, "node4")["drained"]
+
+
+def tell_forged(bed: FakeBed, node: str, other: str) -> None:
+    """Have *node* tell that it is to be emptied, without the cluster's key, and with *other*'s report; until each is
+    refused."""
+    signed = json.loads(curl(bed, other))["signed"]
+    forged = json.loads(signed["msg"]) | {"diagnose": {"status": "evacuate"}, "node": node}
     reports = {"signature": signed | {"msg": json.dumps(forged)}, "node": signed}
+    bed.run("daemon-util", "stop", "ganeti-mond", node=node)
     for reason, report in reports.items():
-        place(bed, "node4", "/var/lib/forged/1/report/node/diagnose", json.dumps({"signed": report}))
-        server = machine.popen(bed.layout, "node4", "python3", "-m", "http.server", "1815", "-d", "/var/lib/forged")
+        place(bed, node, "/var/lib/forged/1/report/node/diagnose", json.dumps({"signed": report}))
+        server = machine.popen(bed.layout, node, "python3", "-m", "http.server", "1815", "-d", "/var/lib/forged")
         try:
             counted = f'ganeti_reports_refused_total{{reason="{reason}"}} '
             bed.wait(lambda line=counted: f"{line}0" not in get(bed, "/metrics"), f"a refusal: {reason}")
         finally:
             server.terminate()
             server.wait()
-    assert incidents(bed) == [] and not node_of(bed, "node4")["drained"]
-    bed.run("daemon-util", "start", "ganeti-mond", node="node4")
+    bed.run("daemon-util", "start", "ganeti-mond", node=node)
 
 
 def test_a_guest_that_ends_is_started_again_at_once(bed: FakeBed) -> None:

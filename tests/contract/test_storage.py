@@ -38,6 +38,9 @@ DRIVERS: dict[str, type[DiskTemplate]] = {
     **{name: driver for name, driver in DiskTemplate.registry.items() if name not in SERVED_BY_A_DAEMON},
     PairedDisks.traits.name: PairedDisks,
 }
+EIGHT = "drbd-8.4"
+"""The same template with the older kernel module, whose tools take other words and print other things."""
+DRIVERS[EIGHT] = DRIVERS["drbd"]
 TEMPLATES = sorted(name for name, driver in DRIVERS.items() if not driver.traits.adopts_only)
 """Those that make disks; `test_adoption.py` is the suite of those that only adopt them."""
 WITH_DISKS = [name for name in TEMPLATES if DRIVERS[name].traits.has_disks]
@@ -244,12 +247,13 @@ class ReplicatedHarness(Harness):
     lists = False
     setting = "xenvg"
     salvages = False
+    version = replicated_nodes.NINE
 
     def __init__(self, root: Path, template: str) -> None:
-        super().__init__(root, template)
+        super().__init__(root, "drbd")
         if reason := volume_groups.why_not():
             pytest.skip(reason)
-        self.nodes = replicated_nodes.ReplicatedNodes(root / "nodes", replicated_nodes.NINE)
+        self.nodes = replicated_nodes.ReplicatedNodes(root / "nodes", self.version)
         self.logged = self.nodes.logged
 
     def driver(self, node: str = "node1") -> DiskTemplate:
@@ -268,7 +272,13 @@ class ReplicatedHarness(Harness):
         self.nodes.close()
 
 
-SLOW = ("drbd", "ext", "gluster", "plain", "rbd", "sharedfile")
+class OlderReplicatedHarness(ReplicatedHarness):
+    """Nodes with the kernel module of version 8.4."""
+
+    version = replicated_nodes.EIGHT
+
+
+SLOW = ("drbd", EIGHT, "ext", "gluster", "plain", "rbd", "sharedfile")
 """With tools and scripts that take their time: they run with what is real."""
 HARNESSES: dict[str, type[Harness]] = {
     "plain": LogicalHarness,
@@ -278,6 +288,7 @@ HARNESSES: dict[str, type[Harness]] = {
     **dict.fromkeys(("diskless", "file", "sharedfile"), Harness),
     PairedDisks.traits.name: PairedHarness,
     "drbd": ReplicatedHarness,
+    EIGHT: OlderReplicatedHarness,
 }
 
 
@@ -294,10 +305,18 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
     harness.close()
 
 
+STAND_INS = {"drbd": "module-9-is-a-stand-in", EIGHT: "module-8.4-is-a-stand-in", "gluster": "mount-is-a-stand-in"}
+"""What the machine that runs the tests does not have of each template: the report names it with each test."""
+
+
 def over(templates: list[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "place", [pytest.param(name, marks=marks(name)) for name in templates], indirect=True
+        "place", [pytest.param(name, marks=marks(name), id=reported(name)) for name in templates], indirect=True
     )
+
+
+def reported(template: str, image_format: str = "") -> str:
+    return "-".join(filter(None, (template, image_format, STAND_INS.get(template, ""))))
 
 
 def marks(template: str) -> list[pytest.MarkDecorator]:
@@ -309,7 +328,7 @@ over_variants = pytest.mark.parametrize(
     ("place", "image_format"),
     [pytest.param(*pair, marks=marks(pair[0])) for pair in VARIANTS],
     indirect=["place"],
-    ids=["-".join(filter(None, pair)) for pair in VARIANTS],
+    ids=[reported(*pair) for pair in VARIANTS],
 )
 
 

@@ -107,6 +107,8 @@ class ReplicatedNodes:
         other = next(each for each in self.groups if each != name)
         with STAND_IN.Module(self.settings(other)).opened():
             off.unlink()
+        with STAND_IN.Module(self.settings(name)).opened():
+            pass  # its /proc/drbd no longer shows what the kernel had before
 
     def close(self) -> None:
         for group in self.groups.values():

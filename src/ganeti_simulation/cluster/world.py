@@ -12,6 +12,7 @@ from typing import Any
 from ganeti_simulation.cluster.supervision import MASTER_DAEMONS, Supervision
 from ganeti_simulation.disk.disk import VOLATILE, WRITTEN_THROUGH, Disk
 from ganeti_simulation.disk.preparing import make_directories, mount, provide_standard_devices, put_file
+from ganeti_simulation.facades.replicated_volumes import VOLUMES
 from ganeti_simulation.system.kernel import Kernel, Running
 from ganeti_simulation.system.machine import EPOCH_S, Machine
 from ganeti_simulation.system.network import Network
@@ -148,7 +149,7 @@ class World:
             SHARED,
             LOCAL,
             "/tmp",  # noqa: S108 - on a simulated disk
-            "/dev",
+            VOLUMES,
             "/proc",
             "/root",
             "/sys/class/net/xen-br0/bridge",

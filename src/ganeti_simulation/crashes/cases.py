@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ganeti.master.operation import REGISTRY
 from ganeti.master.operations import load
+from ganeti_simulation.facades.replicated_volumes import GROUP
 
 Opcode = Mapping[str, Any]
 
@@ -37,7 +38,35 @@ _PREPARATIONS: Final[dict[str, Opcode]] = {
 }
 """What examples may have before them beside other examples."""
 
+_VOLUMES: Final[Opcode] = {
+    "OP_ID": "OP_CLUSTER_SET_PARAMS",
+    "enabled_disk_templates": ["diskless", "sharedfile", "file", "plain", "drbd"],
+    "vg_name": GROUP,
+}
+_REPLICATED: Final[Opcode] = {
+    "OP_ID": "OP_INSTANCE_CREATE",
+    "instance_name": "one.example.com",
+    "mode": "create",
+    "disk_template": "drbd",
+    "disks": [{"size": 64}],
+    "nics": [{}],
+    "os_type": "noop",
+    "no_install": True,
+    "pnode": "node2.example.com",
+    "snode": "node3.example.com",
+}
+"""Cases of volumes, which only the simulator's machines have from the beginning."""
+
+
+def _replacing(name: str, mode: str, **fields: str) -> Case:
+    opcode = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "one.example.com", "mode": mode}
+    return Case(name, opcode | fields, before=(_VOLUMES, _REPLICATED))
+
+
 _OF_THE_SIMULATOR: Final = (
+    _replacing("replace-volumes", "replace_new_secondary", remote_node="node1.example.com"),
+    _replacing("replace-volumes-primary", "replace_on_primary"),
+    _replacing("replace-volumes-secondary", "replace_on_secondary"),
     Case("filter-made", request=("ReplaceFilter", _FILTER)),
     Case("queue-drained", request=("SetDrainFlag", (True,))),
 )

@@ -21,6 +21,7 @@ from typing import Any, Final
 from ganeti_simulation.cluster import clients
 from ganeti_simulation.cluster.world import MASTER_IP, World, prepared
 from ganeti_simulation.crashes.cases import Case
+from ganeti_simulation.facades import replicated_volumes
 from ganeti_simulation.facades.mirrored_disks import fill
 from ganeti_simulation.plans import checkers as checking
 from ganeti_simulation.plans.player import Player
@@ -47,6 +48,7 @@ _RANDOM_UUID: Final = re.compile(
 )
 _RANDOM_MAC: Final = re.compile(r"aa:00:00(:[0-9a-f]{2}){3}")
 _LOCKS: Final = ["name", "owner"]
+_FIRST_PORT: Final = 11000
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ class Stage:
         world.run(5.0)
         disks = {machine.name: machine.disk for machine in world.machines}
         fill((disks[holder], image) for holder, image in checking._images(world) if holder)
+        replicated_volumes.fill(disks.values())
 
     # Points
 
@@ -320,6 +323,9 @@ class Stage:
             found += [f"guest {name} on {machine.name}" for name in checking._guests_on(machine)]
         images = [each for each in checking._images(self.world) if not each[1].endswith(".mirror")]
         found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in images]
+        for machine in self.world.machines:
+            names = replicated_volumes.Volumes(machine).names()
+            found += [_RANDOM_UUID.sub("*", f"volume {name} on {machine.name}") for name in names]
         if master.disk.exists(f"{checking.QUEUE}/drain"):
             found.append("the queue is drained")
         return sorted(found)
@@ -337,7 +343,11 @@ def _plain(data: bytes) -> str:
             return [clean(inner) for inner in value]
         return "a time" if isinstance(value, float) and value > _SIMULATED_S else value
 
-    text = json.dumps(clean(json.loads(data)), sort_keys=True)
+    found = clean(json.loads(data))
+    if "tcpudp_port_pool" in found:  # whether a free port was ever used is no state
+        used = set(range(_FIRST_PORT, found.pop("highest_used_port") + 1)) - set(found.pop("tcpudp_port_pool"))
+        found["ports in use"] = sorted(used)
+    text = json.dumps(found, sort_keys=True)
     return _RANDOM_MAC.sub("*", _RANDOM_UUID.sub("*", text))
 
 

@@ -17,6 +17,7 @@ from ganeti.master.locks.table import LockTable
 from ganeti_simulation.cluster.world import LOCAL, SHARED, World, node_uuid
 from ganeti_simulation.disk.disk import Disk
 from ganeti_simulation.facades.mirrored_disks import RUNS, is_good
+from ganeti_simulation.facades.replicated_volumes import VOLUMES, is_complete
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.machine import Machine
 from ganeti_simulation.system.process import Process
@@ -245,7 +246,7 @@ class Checkers:
         written = self._world.kernel.local.get("mirrored disks written", {})
         names = {node_uuid(machine.number): machine for machine in self._world.machines}
         for uuid, disk in known.items():
-            copies, image = [names[node].disk for node in disk["nodes"]], disk["logical_id"][-1]
+            copies, image = [names[node].disk for node in disk["nodes"]], (disk["logical_id"] or [None])[-1]
             if image in written and not any(is_good(copy, image) for copy in copies):
                 self.violated(f"no complete copy of the mirrored disk {uuid} is left on its nodes")
         for machine in self._world.machines:
@@ -253,6 +254,32 @@ class Checkers:
                 uuid = json.loads(machine.disk.content(f"{RUNS}/{name}"))["uuid"]
                 if uuid not in known or node_uuid(machine.number) not in known[uuid]["nodes"]:
                     self.violated(f"{machine.name} has the mirrored disk {uuid} open, and has no copy of it")
+
+    def _check_volumes(self, disks: list[dict[str, Any]], named: str, told: str) -> None:
+        """What was written to a replicated disk is on a node that has it; no volume is left without a disk.
+
+        *told* is what jobs have said: of a copy on a node that was away, that it stays there.
+        """
+        names = {node_uuid(machine.number): machine for machine in self._world.machines}
+        written = self._world.kernel.local.get("volumes written", {})
+        wanted: dict[str, list[str]] = {machine.name: [] for machine in self._world.machines}
+        for disk in disks:
+            volumes = [child["logical_id"][1] for child in disk.get("children") or ()]
+            for node in disk["nodes"] if volumes else ():
+                wanted[names[node].name] += volumes
+            if not volumes or f"{VOLUMES}/{volumes[0]}" not in written:
+                continue
+            if not any(is_complete(names[node].disk, f"{VOLUMES}/{volumes[0]}") for node in disk["nodes"]):
+                self.violated(f"no complete copy of the replicated disk {disk['uuid']} is left on its nodes")
+        for machine in self._world.machines:
+            if f"stays on {machine.name}" in told:
+                continue
+            for name in machine.disk.listdir(VOLUMES) if machine.disk.isdir(VOLUMES) else ():
+                origin = name.partition(".disk")[0]
+                if name not in wanted[machine.name] and name not in named and origin not in named:
+                    self.violated(
+                        f"the volume {name} of {machine.name} belongs to no disk, and no undo record names it"
+                    )
 
     def _check_left_overs(self, master: Machine) -> None:
         for name in master.disk.listdir(QUEUE):
@@ -267,6 +294,8 @@ class Checkers:
         disks = {disk["logical_id"][1] for disk in known if len(disk.get("logical_id") or []) > 1}
         self._check_mirrored(known)
         named = self._named(master)
+        told = b"".join(_job_files(master).values()).decode(errors="replace")
+        self._check_volumes(known, named, told)
         for _, path in _images(self._world):
             # A half-made image and snapshots go with their disk: whoever removes it, or is told to, removes them too.
             image = path.partition(".snap-")[0].removesuffix(".mirror")

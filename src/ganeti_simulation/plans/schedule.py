@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ganeti_simulation.cluster.world import World, prepared
 from ganeti_simulation.plans import defects as defects  # declares its steps
+from ganeti_simulation.plans import replicated as replicated  # declares its steps
 from ganeti_simulation.plans.checkers import Checkers
 from ganeti_simulation.plans.plan import Plan
 from ganeti_simulation.plans.player import Player

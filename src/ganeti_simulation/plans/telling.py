@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ganeti_simulation.apart import WorkFailedError, each_apart
 from ganeti_simulation.cluster.world import prepared
 from ganeti_simulation.plans import defects as defects  # declares its steps
+from ganeti_simulation.plans import replicated as replicated  # declares its steps
 from ganeti_simulation.plans.campaign import violations_apart
 from ganeti_simulation.plans.plan import Plan, PlanError
 from ganeti_simulation.plans.player import check

@@ -58,6 +58,15 @@ def test_every_argument_is_read():
     assert not faults, told(faults)
 
 
+def test_plans_ask_only_what_changes_nothing():
+    faults = [
+        f"{name}: a plan asks it, but its handler is not marked changes=False"
+        for name, kind in _declared().items()
+        if kind.asked_by_plans and REGISTRY[name].changes
+    ]
+    assert any(kind.asked_by_plans for kind in _declared().values()) and not faults, told(faults)
+
+
 def test_each_declaration_says_what_it_is_for():
     faults = [f"{name}: the struct has no docstring" for name, kind in _declared().items() if not kind.__doc__]
     assert not faults, told(faults)

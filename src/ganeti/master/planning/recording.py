@@ -22,31 +22,6 @@ from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import NodeAnswer, NodesPort
 
 _SLEEPS_MAX: Final = 200
-READING: Final = frozenset(
-    (
-        "all_instances_info",
-        "blockdev_check_new",
-        "bridges_exist",
-        "candidate_keys",
-        "compression_fault",
-        "export_info",
-        "export_list",
-        "extstorage_diagnose",
-        "hypervisor_validate_params",
-        "iallocator_runner",
-        "instance_info",
-        "instance_list",
-        "node_has_ip_address",
-        "node_info",
-        "os_diagnose",
-        "os_get",
-        "os_validate",
-        "shared_files",
-        "storage_list",
-        "version",
-    )
-)
-"""Calls that change nothing, and whose answers do not depend on what the plan would have made."""
 _SIMPLE: Final[tuple[Any, ...]] = (None, True, [], {}, "", 0)
 
 
@@ -81,10 +56,10 @@ class RecordedNodes:
     def __init__(self, nodes: NodesPort) -> None:
         self._nodes = nodes
         self.calls: list[tuple[str, str]] = []
-        self._answers = {request.call: request.answer for request in _requests(NodeRequest)}
+        self._requests = {request.call: request for request in _requests(NodeRequest)}
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
-        if call in READING:
+        if self._requests[call].asked_by_plans:
             return await self._nodes.call(node_uuid, call, deadline_s=deadline_s, **arguments)
         self.calls.append((node_uuid, call))
         return self._made_up(call)
@@ -93,7 +68,7 @@ class RecordedNodes:
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
     ) -> list[NodeAnswer]:
         uuids = list(node_uuids)
-        if call in READING:
+        if self._requests[call].asked_by_plans:
             return await self._nodes.call_many(uuids, call, deadline_s=deadline_s, **arguments)
         self.calls += [(uuid, call) for uuid in uuids]
         return [NodeAnswer(uuid, self._made_up(call)) for uuid in uuids]
@@ -101,7 +76,7 @@ class RecordedNodes:
     def _made_up(self, call: str) -> Any:
         for value in _SIMPLE:
             try:
-                msgspec.convert(value, self._answers[call])
+                msgspec.convert(value, self._requests[call].answer)
             except msgspec.ValidationError:
                 continue
             return value

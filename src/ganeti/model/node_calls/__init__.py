@@ -30,6 +30,9 @@ class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, fo
 
     call: ClassVar[str]
     answer: ClassVar[Any]
+    asked_by_plans: ClassVar[bool] = False
+    """Set where the call changes nothing and its answer does not depend on what a plan would have made: `--plan` asks
+    the node. Any other call is only written into the plan."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -18,6 +18,8 @@ class KeysOfCandidate(msgspec.Struct, frozen=True, kw_only=True):
 class CandidateKeys(NodeRequest[KeysOfCandidate], frozen=True, kw_only=True):
     """What the master has for a new candidate."""
 
+    asked_by_plans = True
+
 
 class RootPublicKey(NodeRequest[str | None], frozen=True, kw_only=True):
     """Give the public part of root's own ssh key; null where there is none."""

@@ -22,6 +22,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 class CompressionFault(NodeRequest[str], frozen=True, kw_only=True):
     """Why a compression tool cannot be used on this node; empty when it can."""
 
+    asked_by_plans = True
     tool: str
 
 

@@ -88,6 +88,7 @@ class BlockdevFindEach(NodeRequest[list[FoundDisk]], frozen=True, kw_only=True):
 class BlockdevCheckNew(NodeRequest[None], frozen=True, kw_only=True):
     """Raise `BlockDeviceError` where one of these disks cannot be made on this node; nothing is made."""
 
+    asked_by_plans = True
     disks: list[DiskSpec]
 
 

@@ -87,10 +87,13 @@ class ExportDiscard(NodeRequest[None], frozen=True, kw_only=True):
 class ExportList(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Names of the exports kept here."""
 
+    asked_by_plans = True
+
 
 class ExportInfo(NodeRequest[str], frozen=True, kw_only=True):
     """Text of the `config.ini` of an export."""
 
+    asked_by_plans = True
     directory: str
 
 

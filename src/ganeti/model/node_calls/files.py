@@ -20,6 +20,8 @@ class SharedFiles(NodeRequest[list[SharedFile]], frozen=True, kw_only=True):
     Those that only candidates have, and those that each node changes for itself, are none of them.
     """
 
+    asked_by_plans = True
+
 
 class AdoptClusterName(NodeRequest[None], frozen=True, kw_only=True):
     """The cluster that this node knows as *old* is called *new*: `ssconf` values under that name are taken from now on.

@@ -37,12 +37,14 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceInfo(NodeRequest[FoundInstance | None], frozen=True, kw_only=True):
     """What is known of one guest; null when it is not here."""
 
+    asked_by_plans = True
     instance: InstanceSpec
 
 
 class AllInstancesInfo(NodeRequest[list[FoundInstance]], frozen=True, kw_only=True):
     """All guests of these hypervisors (name to filled parameters)."""
 
+    asked_by_plans = True
     hypervisors: dict[str, dict[str, Any]]
 
 
@@ -55,6 +57,7 @@ class InstanceConsoleInfo(NodeRequest[Console], frozen=True, kw_only=True):
 class InstanceList(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Names of all guests of these hypervisors (name to filled parameters)."""
 
+    asked_by_plans = True
     hypervisors: dict[str, dict[str, Any]]
 
 
@@ -130,6 +133,7 @@ class InstanceBalloonMemory(NodeRequest[None], frozen=True, kw_only=True):
 class HypervisorValidateParams(NodeRequest[None], frozen=True, kw_only=True):
     """Check filled parameters against this node; raises `HypervisorError` saying what is missing."""
 
+    asked_by_plans = True
     hypervisor: str
     hvparams: dict[str, Any]
 

@@ -48,6 +48,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
     """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it."""
 
+    asked_by_plans = True
     storage: list[StorageUnit]
     hypervisors: dict[str, dict[str, Any]]
     guests: bool = False
@@ -63,16 +64,20 @@ class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
 class Version(NodeRequest[int], frozen=True, kw_only=True):
     """The version of the protocol, which is that of the configuration."""
 
+    asked_by_plans = True
+
 
 class NodeHasIpAddress(NodeRequest[bool], frozen=True, kw_only=True):
     """Whether an address is one of this node."""
 
+    asked_by_plans = True
     address: str
 
 
 class BridgesExist(NodeRequest[list[str]], frozen=True, kw_only=True):
     """The names among *bridges* that are no bridges of this node: empty when all is well."""
 
+    asked_by_plans = True
     bridges: list[str]
 
 

@@ -35,16 +35,20 @@ class OsStatus(msgspec.Struct, frozen=True, kw_only=True):
 class OsDiagnose(NodeRequest[list[OsStatus]], frozen=True, kw_only=True):
     """All definitions on the node, those that are shadowed or broken too, in the order of the search path."""
 
+    asked_by_plans = True
+
 
 class OsGet(NodeRequest[OsStatus], frozen=True, kw_only=True):
     """The definition that ``OS`` or ``OS+variant`` names."""
 
+    asked_by_plans = True
     name: str
 
 
 class OsValidate(NodeRequest[OsStatus], frozen=True, kw_only=True):
     """The definition that *name* means, once name, variant and parameters have been checked."""
 
+    asked_by_plans = True
     name: str
     params: dict[str, Any]
     force_variant: bool = False

@@ -19,6 +19,7 @@ class IallocatorRunner(NodeRequest[str], frozen=True, kw_only=True):
     One that has not ended after *limit_s* seconds is stopped, with everything it started.
     """
 
+    asked_by_plans = True
     name: str
     idata: dict[str, Any] | str
     default_iallocator_params: dict[str, Any] | None = None

@@ -31,6 +31,7 @@ class StorageUnitState(msgspec.Struct, frozen=True, kw_only=True):
 class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True):
     """Size and free space of each unit, in the order asked."""
 
+    asked_by_plans = True
     units: list[StorageUnit]
 
 
@@ -80,3 +81,5 @@ class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class ExtstorageDiagnose(NodeRequest[list[ProviderStatus]], frozen=True, kw_only=True):
     """The providers of external storage, the first of each name on the search path first."""
+
+    asked_by_plans = True

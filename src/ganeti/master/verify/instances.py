@@ -24,8 +24,7 @@ ALIVE = ("running", "paused")
 def running_on(reports: Reports) -> dict[str, dict[str, str]]:
     """Uuid of node to name of guest to its state."""
     return {
-        uuid: {guest["name"]: guest["state"] for guest in report.part("instances", [])}
-        for uuid, report in reports.items()
+        uuid: {guest.name: guest.state for guest in report.found.instances or []} for uuid, report in reports.items()
     }
 
 
@@ -110,7 +109,7 @@ def disks(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Fi
     """Whether each disk is where it should be, and whole."""
     for index, disk in enumerate(view.instance_disks(instance)):
         for uuid in disk.nodes or [instance.primary_node]:
-            faults = reports[uuid].part("disk-status", {}) if uuid in reports else {}
+            faults = (reports[uuid].found.disk_status if uuid in reports else None) or {}
             if disk.uuid not in faults:
                 continue
             named = (disk.children[0] if disk.children else disk).logical_id
@@ -143,8 +142,7 @@ def orphan_disks(view: ConfigView, catalogue: Catalogue, reports: Reports) -> It
                 homes.setdefault(str(disk.logical_id[-1]), set()).update(disk.nodes or [instance.primary_node])
     told: set[str] = set()
     for uuid, report in reports.items():
-        found: dict[str, list[str]] = report.part("disks", {})
-        for unit, paths in sorted(found.items()):
+        for unit, paths in sorted((report.found.disks or {}).items()):
             template, _, setting = unit.partition(" ")
             for path in paths:
                 shared = catalogue.template(template).shared
@@ -195,8 +193,7 @@ def memory_redundancy(view: ConfigView, instances: Sequence[Instance], reports: 
 
 
 def _free_memory(report: NodeReport) -> int | None:
-    capacities = report.part("hvinfo", {})
-    free = [capacity["memory_free"] for capacity in capacities.values()]
+    free = [capacity.memory_free for capacity in (report.found.hvinfo or {}).values()]
     return min(free) if free else None
 
 

@@ -2,12 +2,14 @@
 """What verification finds about single nodes, from their answers to `node_verify`."""
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.model.node_calls.certificates import digests_of
+from ganeti.model.node_calls.operating_systems import OsStatus
+from ganeti.model.node_calls.verify import Failure, NodeFindings
 from ganeti.model.objects import CONFIG_VERSION, Node
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -28,37 +30,32 @@ class NodeReport:
     """A node's answer, and between which times of the master it was given."""
 
     node: Node
-    answer: Mapping[str, Any] | None
+    answer: NodeFindings | None
     error: str = ""
     asked_s: float = 0.0
     answered_s: float = 0.0
 
-    def part(self, key: str, empty: Any) -> Any:
-        """One part of the answer; *empty* where it is missing or could not be found out."""
-        value = (self.answer or {}).get(key)
-        return empty if value is None or _failure(value) else value
+    @property
+    def found(self) -> NodeFindings:
+        """The answer; nothing is found where there is none."""
+        return self.answer if self.answer is not None else _NOTHING
 
 
-def _failure(value: Any) -> str | None:
-    """A check that failed in itself answers ``{"error": sentence}``."""
-    if isinstance(value, Mapping) and set(value) == {"error"}:
-        return str(value["error"])
-    return None
+_NOTHING = NodeFindings()
 
 
 def reachable(report: NodeReport) -> Iterator[Finding]:
     if report.answer is None:
         yield Finding("ENODERPC", report.node.name, f"while contacting node: {report.error}")
         return
-    for key, value in report.answer.items():
-        if reason := _failure(value):
-            yield Finding("ENODERPC", report.node.name, f"the check '{key}' failed: {reason}")
+    for key, reason in report.answer.failures.items():
+        yield Finding("ENODERPC", report.node.name, f"the check '{key}' failed: {reason}")
 
 
 def basics(report: NodeReport) -> Iterator[Finding]:
     """Version and clock."""
     name = report.node.name
-    version = report.part("version", None)
+    version = report.found.version
     if version is not None:
         if version[0] != CONFIG_VERSION:
             yield Finding(
@@ -68,7 +65,7 @@ def basics(report: NodeReport) -> Iterator[Finding]:
             yield Finding(
                 "ENODEVERSION", name, f"software version mismatch: master {RELEASE}, node {version[1]}", WARNING
             )
-    moment = report.part("time", None)
+    moment = report.found.time
     if moment is not None:
         now = moment[0] + moment[1] / 1_000_000
         skew = max(report.asked_s - now, now - report.answered_s)
@@ -78,21 +75,21 @@ def basics(report: NodeReport) -> Iterator[Finding]:
 
 def network(report: NodeReport) -> Iterator[Finding]:
     name = report.node.name
-    for other, reason in sorted(report.part("node-net-test", {}).items()):
+    for other, reason in sorted((report.found.node_net_test or {}).items()):
         yield Finding("ENODENET", name, f"tcp communication with node '{other}': {reason}")
-    if report.part("master-ip", True) is False:
+    if report.found.master_ip is False:
         yield Finding("ENODENET", name, "the master node's IP is not reachable")
-    missing = report.part("bridges", [])
+    missing = report.found.bridges
     if missing:
         yield Finding("ENODENET", name, f"missing bridges: {', '.join(missing)}")
 
 
 def hypervisors(report: NodeReport) -> Iterator[Finding]:
     name = report.node.name
-    for hypervisor, sentences in sorted(report.part("hypervisor", {}).items()):
+    for hypervisor, sentences in sorted((report.found.hypervisor or {}).items()):
         for sentence in sentences:
             yield Finding("ENODEHV", name, f"hypervisor {hypervisor} verify failure: '{sentence}'")
-    for source, hypervisor, sentence in report.part("hvparms", []):
+    for source, hypervisor, sentence in report.found.hvparms or []:
         yield Finding(
             "ENODEHV", name, f"hypervisor {hypervisor} parameter verify failure (source {source}): {sentence}"
         )
@@ -100,10 +97,10 @@ def hypervisors(report: NodeReport) -> Iterator[Finding]:
 
 def storage(report: NodeReport, catalogue: Catalogue) -> Iterator[Finding]:
     name = report.node.name
-    forbidden = report.part("allowed-file-storage-paths", [])
+    forbidden = report.found.allowed_file_storage_paths
     if forbidden:
         yield Finding("ENODEFILESTORAGEPATHS", name, f"Found forbidden file storage paths: {'; '.join(forbidden)}")
-    for unit, sentences in sorted(report.part("storage", {}).items()):
+    for unit, sentences in sorted((report.found.storage or {}).items()):
         setting = catalogue.template(unit.split(" ", 1)[0]).setting
         code, words = _UNUSABLE.get(setting, ("ENODESETUP", "storage"))
         for sentence in sentences:
@@ -112,14 +109,14 @@ def storage(report: NodeReport, catalogue: Catalogue) -> Iterator[Finding]:
 
 def programs(report: NodeReport) -> Iterator[Finding]:
     name = report.node.name
-    for sentence in report.part("oob-paths", []):
+    for sentence in report.found.oob_paths or []:
         yield Finding("ENODEOOBPATH", name, f"out-of-band program: {sentence}")
-    exposed = report.part("file-modes", [])
+    exposed = report.found.file_modes
     if exposed:
         yield Finding(
             "ENODEFILECHECK", name, f"files with wrong owners or modes: {', '.join(exposed)}; run ensure-dirs there"
         )
-    missing = report.part("user-scripts", [])
+    missing = report.found.user_scripts
     if missing:
         yield Finding("ENODEUSERSCRIPTS", name, f"user scripts not present or not executable: {', '.join(missing)}")
 
@@ -129,8 +126,8 @@ def client_certificate(view: ConfigView, report: NodeReport) -> Iterator[Finding
     node = report.node
     if report.answer is None:
         return
-    digest = report.answer.get("client-cert")
-    if not isinstance(digest, str):
+    digest = report.answer.client_cert
+    if not digest:
         yield Finding("ECLUSTERCLIENTCERT", "", f"node {node.name} has no client certificate")
         return
     known = digests_of(view.cluster.candidate_certs, node.uuid)
@@ -157,9 +154,9 @@ def client_certificate(view: ConfigView, report: NodeReport) -> Iterator[Finding
 def certificates(report: NodeReport) -> Iterator[Finding]:
     """Certificates that have expired, or will soon; by the master's clock."""
     name = report.node.name
-    for path, expiry in sorted(report.part("certificates", {}).items()):
-        if reason := _failure(expiry):
-            yield Finding("ECLUSTERCERT", "", f"certificate file {path} of node {name} {reason}")
+    for path, expiry in sorted((report.found.certificates or {}).items()):
+        if isinstance(expiry, Failure):
+            yield Finding("ECLUSTERCERT", "", f"certificate file {path} of node {name} {expiry.error}")
         if not isinstance(expiry, int | float):
             continue
         day = datetime.datetime.fromtimestamp(expiry, datetime.UTC).date().isoformat()
@@ -171,21 +168,21 @@ def certificates(report: NodeReport) -> Iterator[Finding]:
 
 def operating_systems(reports: Sequence[NodeReport]) -> Iterator[Finding]:
     """All nodes that can run instances must have the same OSes; the first of them is the reference."""
-    known = [(report.node.name, _by_name(report.part("oslist", []))) for report in reports if _has_os_list(report)]
+    known = [(report.node.name, _by_name(report.found.oslist)) for report in reports if report.found.oslist is not None]
     if not known:
         return
     reference_name, reference = known[0]
     for name, found in known:
         for os_name, entries in found.items():
             first = entries[0]
-            if not first["valid"]:
-                yield Finding("ENODEOS", name, f"Invalid OS {os_name} (located at {first['path']}): {first['message']}")
+            if not first.valid:
+                yield Finding("ENODEOS", name, f"Invalid OS {os_name} (located at {first.path}): {first.message}")
             if len(entries) > 1:
-                paths = ", ".join(entry["path"] for entry in entries)
+                paths = ", ".join(entry.path for entry in entries)
                 yield Finding(
                     "ENODEOS", name, f"OS {os_name} has multiple entries (first one shadows the rest): {paths}", WARNING
                 )
-            if first["valid"] and name != reference_name:
+            if first.valid and name != reference_name:
                 yield from _differences(name, os_name, first, reference_name, reference.get(os_name))
         missing = sorted(set(reference) - set(found))
         if missing:
@@ -196,33 +193,29 @@ def operating_systems(reports: Sequence[NodeReport]) -> Iterator[Finding]:
             )
 
 
-def _has_os_list(report: NodeReport) -> bool:
-    return report.part("oslist", None) is not None
-
-
-def _by_name(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+def _by_name(entries: Sequence[OsStatus]) -> dict[str, list[OsStatus]]:
+    found: dict[str, list[OsStatus]] = {}
     for entry in entries:
-        if entry["name"]:
-            found.setdefault(entry["name"], []).append(entry)
+        if entry.name:
+            found.setdefault(entry.name, []).append(entry)
     return found
 
 
 def _differences(
     name: str,
     os_name: str,
-    mine: Mapping[str, Any],
+    mine: OsStatus,
     reference_name: str,
-    reference: Sequence[Mapping[str, Any]] | None,
+    reference: Sequence[OsStatus] | None,
 ) -> Iterator[Finding]:
     if reference is None:
         yield Finding("ENODEOS", name, f"Extra OS {os_name} not present on reference node {reference_name}")
         return
     theirs = reference[0]
-    if not theirs["valid"]:
+    if not theirs.valid:
         return
     for what, key in (("API version", "api_versions"), ("variants list", "variants"), ("parameters", "parameters")):
-        one, other = sorted(mine[key]), sorted(theirs[key])
+        one, other = sorted(getattr(mine, key)), sorted(getattr(theirs, key))
         if one != other:
             yield Finding(
                 "ENODEOS",

@@ -21,15 +21,15 @@ def of_node(view: ConfigView, report: NodeReport) -> Iterator[Finding]:
     """Its helper is the cluster's; the minors in use are those of disks that are in use here."""
     name, wanted = report.node.name, view.cluster.drbd_usermode_helper
     owners = {uuid: instance for instance in view.instances() for uuid in instance.disks}
-    for found in report.part("replication", {}).values():
-        if "error" in found:
-            yield Finding("ENODEDRBD", name, f"can't check the mirrors of volumes: {found['error']}")
+    for part in (report.found.replication or {}).values():
+        if (found := part.found) is None:
+            yield Finding("ENODEDRBD", name, f"can't check the mirrors of volumes: {part.error}")
             continue
-        if found["helper"] is None:
+        if found.helper is None:
             yield Finding("ENODEDRBDHELPER", name, "no drbd usermode helper set")
-        elif wanted and found["helper"] != wanted:
-            yield Finding("ENODEDRBDHELPER", name, f"wrong drbd usermode helper: {found['helper']}")
-        yield from _minors(name, minors_of(view, report.node.uuid), owners, found["minors"])
+        elif wanted and found.helper != wanted:
+            yield Finding("ENODEDRBDHELPER", name, f"wrong drbd usermode helper: {found.helper}")
+        yield from _minors(name, minors_of(view, report.node.uuid), owners, found.minors)
 
 
 def _minors(node: str, known: dict[int, Disk], owners: dict[str, Instance], used: Sequence[int]) -> Iterator[Finding]:
@@ -46,9 +46,9 @@ def versions(reports: Sequence[NodeReport]) -> Iterator[Finding]:
     """Nodes of a group need the same version: a device of one does not speak to that of another."""
     found: dict[str, list[str]] = {}
     for report in reports:
-        for part in report.part("replication", {}).values():
-            if "version" in part:
-                found.setdefault(part["version"], []).append(report.node.name)
+        for part in (report.found.replication or {}).values():
+            if part.found is not None:
+                found.setdefault(part.found.version, []).append(report.node.name)
     if len(found) > 1:
         for version, names in sorted(found.items()):
             for name in sorted(names):

@@ -5,18 +5,18 @@
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from ganeti.base.paths import Paths
 from ganeti.master.verify.asking import FileSet
 from ganeti.master.verify.findings import Finding
 from ganeti.master.verify.nodes import NodeReport
+from ganeti.model.node_calls.verify import ConfigCopy
 from ganeti.model.objects import Node
 
 
 def compare(reports: Sequence[NodeReport], wanted: FileSet) -> Iterator[Finding]:
     """Compare the checksums that the nodes gave."""
-    sums = {report.node.name: _checksums(report) for report in reports if report.answer is not None}
+    sums = {report.node.name: report.found.filelist or {} for report in reports if report.answer is not None}
     for name, found in sums.items():
         if not found:
             yield Finding("ENODEFILECHECK", name, "Node did not return file checksum data")
@@ -59,40 +59,31 @@ def config_copies(
     """
     path = Paths().config_file
     before, now = _config_answers(first), _config_answers(second)
-    reference = [found for found in (before.get(master), now.get(master)) if found is not None]
-    right = [found["fingerprint"] for found in reference]
+    reference = [
+        found for found in (before.get(master), now.get(master)) if found is not None and found.fingerprint is not None
+    ]
+    right = [found.fingerprint for found in reference]
     for report in second:
         node = report.node
         if node.uuid not in now or (expected is not None and node.uuid not in expected):
             continue
         copy = now[node.uuid]
-        if copy is None:
+        if copy.fingerprint is None:
             yield Finding("ECLUSTERFILECHECK", "", f"File {path} is missing from node(s) {node.name}")
-        elif not copy["fingerprint"]:
+        elif not copy.fingerprint:
             yield Finding("ECLUSTERFILECHECK", "", f"File {path} of node {node.name} is no configuration")
-        elif reference and copy["fingerprint"] not in right and copy == before.get(node.uuid, copy):
+        elif reference and copy.fingerprint not in right and copy == before.get(node.uuid, copy):
             yield Finding(
                 "ECLUSTERFILECHECK",
                 "",
-                f"File {path} of node {node.name} (serial number {copy['serial_no']}) does not hold what the master's "
-                f"does (serial number {reference[-1]['serial_no']})",
+                f"File {path} of node {node.name} (serial number {copy.serial_no}) does not hold what the master's "
+                f"does (serial number {reference[-1].serial_no})",
             )
 
 
-def _config_answers(reports: Sequence[NodeReport]) -> dict[str, Mapping[str, Any] | None]:
+def _config_answers(reports: Sequence[NodeReport]) -> dict[str, ConfigCopy]:
     """By the uuid of those that were asked and could look."""
-    return {
-        report.node.uuid: report.answer["config-copy"]
-        for report in reports
-        if report.answer is not None
-        and "config-copy" in report.answer
-        and (report.answer["config-copy"] is None or report.part("config-copy", None) is not None)
-    }
-
-
-def _checksums(report: NodeReport) -> Mapping[str, str | None]:
-    found: Mapping[str, str | None] = report.part("filelist", {})
-    return found
+    return {report.node.uuid: copy for report in reports if (copy := report.found.config_copy) is not None}
 
 
 def _compare_one(path: str, holders: Mapping[str, str | None], *, optional: bool) -> Iterator[Finding]:

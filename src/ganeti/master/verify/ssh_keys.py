@@ -2,13 +2,11 @@
 """Whether each node lets root of every master candidate in: whoever may become the master must reach them all."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ganeti.master.verify.findings import Finding
 from ganeti.master.verify.nodes import NodeReport
+from ganeti.model.node_calls.verify import SshKeys
 from ganeti.model.view import ConfigView
-
-_NOTHING: dict[str, Any] = {"let-in": [], "known": {}}
 
 
 def not_let_in(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport], view: ConfigView) -> Iterator[Finding]:
@@ -20,9 +18,9 @@ def not_let_in(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport],
     known = _known(all_reports, view)
     candidates = [node for node in view.nodes() if node.master_candidate and known.get(node.uuid)]
     for report in reports:
-        if report.answer is None or report.part("ssh-keys", None) is None:
+        if (keys := report.found.ssh_keys) is None:
             continue
-        let_in = frozenset(_part(report)["let-in"])
+        let_in = frozenset(keys.let_in)
         names = [
             node.name for node in candidates if node.uuid != report.node.uuid and let_in.isdisjoint(known[node.uuid])
         ]
@@ -41,12 +39,12 @@ def clutter(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport], vi
     known = _known(all_reports, view)
     names = {node.uuid: node.name for node in view.nodes()}
     for report in reports:
-        if report.answer is None or report.part("ssh-keys", None) is None:
+        if (keys := report.found.ssh_keys) is None:
             continue
-        for uuid, keys in sorted(_part(report).get("marked", {}).items()):
+        for uuid, marked in sorted(keys.marked.items()):
             if uuid in names and not known:
                 continue
-            extra = [key for key in keys if key not in known.get(uuid, [])]
+            extra = [key for key in marked if key not in known.get(uuid, [])]
             whose = f"{names[uuid]} that it has no longer" if uuid in names else "a node that is not in the cluster"
             if extra:
                 yield Finding(
@@ -60,9 +58,4 @@ def clutter(reports: Sequence[NodeReport], all_reports: Sequence[NodeReport], vi
 def _known(all_reports: Sequence[NodeReport], view: ConfigView) -> dict[str, list[str]]:
     """Digests of keys by node, as the master knows them."""
     master = view.cluster.master_node
-    return next((_part(report)["known"] for report in all_reports if report.node.uuid == master), {})
-
-
-def _part(report: NodeReport) -> dict[str, Any]:
-    part: dict[str, Any] = report.part("ssh-keys", _NOTHING)
-    return part
+    return next((each.found.ssh_keys or SshKeys() for each in all_reports if each.node.uuid == master), SshKeys()).known

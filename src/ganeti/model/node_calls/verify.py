@@ -11,6 +11,10 @@ import msgspec
 
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.disks import Replication
+from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.node import NodeCapacity
+from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_calls.storage import StorageUnit
 from ganeti.model.node_requests import DiskSpec
 
@@ -33,67 +37,132 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class NodeChecks(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", omit_defaults=True
 ):
-    """What to check; unset keys are not."""
+    """What to check; unset keys are not. The answer to each is the field of `NodeFindings` with its name."""
 
     bridges: list[str] | None = None
-    """Answer: those that are missing."""
     client_cert: bool | None = None
-    """Answer: SHA-256 digest of this node's client certificate, or null."""
     certificates: list[str] | None = None
-    """Answer: path to the time (seconds since the epoch) at which the first certificate of the file, the node's own,
-    expires; null for a missing file, ``{"error": sentence}`` for one without a certificate."""
+    """Paths."""
     config_copy: bool | None = None
-    """Answer: ``{"serial_no", "fingerprint"}`` of this node's `config.data`, null where there is none. The fingerprint
-    is empty for a file that is no configuration."""
     filelist: list[str] | None = None
-    """Answer: path to SHA-256 of its content, null for a missing file."""
+    """Paths."""
     allowed_file_storage_paths: bool | None = None
-    """Answer: sentences about lines of `file-storage-paths` that must not be there."""
     storage: list[StorageUnit] | None = None
-    """Answer: sentences by ``template setting``."""
     disks: list[StorageUnit] | None = None
-    """Answer: by ``template setting``, all disks found there, for finding those that nobody knows."""
     disk_status: list[DiskSpec] | None = None
-    """Answer: by UUID of the disk, what is wrong with it; null for one that is missing."""
     hypervisor: dict[str, dict[str, Any]] | None = None
-    """Answer: sentences by hypervisor (given: name to filled parameters)."""
+    """Name to filled parameters."""
     hvparms: list[HypervisorCheck] | None = None
-    """Answer: [source, hypervisor, sentence] of the sets that are wrong."""
     file_modes: bool | None = None
-    """Answer: files of this node that more people can read or change than should."""
     instancelist: list[str] | None = None
-    """Hypervisors; answer: names of their guests."""
+    """Hypervisors."""
     instances: list[str] | None = None
-    """Hypervisors; answer: their guests as `all_instances_info` gives them."""
+    """Hypervisors."""
     hvinfo: list[str] | None = None
-    """Hypervisors; answer: capacity by hypervisor."""
+    """Hypervisors."""
     master_ip: NodeAddress | None = None
-    """Answer: whether this node reaches it."""
     nodelist: list[NodeAddress] | None = None
-    """Answer: sentence by node whose daemon does not answer at its primary address."""
     node_net_test: list[NodeAddress] | None = None
-    """Answer: sentence by node that one of both addresses does not reach."""
     oob_paths: list[str] | None = None
-    """Answer: sentences."""
     oslist: bool | None = None
-    """Answer: that of `os_diagnose`."""
     replication: list[str] | None = None
-    """Disk templates; answer: by template, the version of what replicates their disks, its helper and minors in use."""
+    """Disk templates."""
     ssh_keys: bool | None = None
-    """Answer: ``{"let-in": [digest], "marked": {node uuid: [digest]}, "known": {node uuid: [digest]}}``: the public
-    keys that `authorized_keys` of root lets in, those of them that are marked as a node's, and those in
-    `ganeti_pub_keys`, each by SHA-256 of kind and key."""
     time: bool | None = None
-    """Answer: [seconds, microseconds]."""
     used_addresses: list[str] | None = None
-    """Answer: those at which something takes, or refuses, a connection."""
     user_scripts: list[str] | None = None
-    """Answer: those missing or not executable."""
     version: bool | None = None
-    """Answer: [protocol, release]."""
 
 
-class NodeVerify(NodeRequest[dict[str, Any]], frozen=True, kw_only=True):
-    """Make the checks; one that fails in itself is answered by ``{"error": sentence}``."""
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why one thing could not be looked at."""
+
+    error: str
+
+
+class ConfigCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's `config.data`."""
+
+    serial_no: int | None = None
+    fingerprint: str | None = None
+    """Null where there is no file, empty for a file that is no configuration."""
+
+
+class SshKeys(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """Public keys, each by SHA-256 of kind and key."""
+
+    let_in: list[str] = []
+    """Those that `authorized_keys` of root lets in."""
+    marked: dict[str, list[str]] = {}
+    """Those of them that are marked as a node's, by its UUID."""
+    known: dict[str, list[str]] = {}
+    """Those in `ganeti_pub_keys`, by UUID of their node."""
+
+
+class ReplicationFound(msgspec.Struct, frozen=True, kw_only=True):
+    """What replicates the disks of one template, or why that is not known."""
+
+    found: Replication | None = None
+    error: str = ""
+
+
+class NodeFindings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
+    """What the checks have found; null where a check was not asked for, or failed in itself (`failures`)."""
+
+    failures: dict[str, str] = {}
+    """Why checks failed in themselves, by key."""
+    bridges: list[str] | None = None
+    """Those that are missing."""
+    client_cert: str | None = None
+    """SHA-256 digest of this node's client certificate; empty where there is none."""
+    certificates: dict[str, float | Failure | None] | None = None
+    """Path to the time (seconds since the epoch) at which the first certificate of the file, the node's own, expires;
+    null for a missing file, a failure for one without a certificate."""
+    config_copy: ConfigCopy | None = None
+    filelist: dict[str, str | None] | None = None
+    """Path to SHA-256 of its content, null for a missing file."""
+    allowed_file_storage_paths: list[str] | None = None
+    """Sentences about lines of `file-storage-paths` that must not be there."""
+    storage: dict[str, list[str]] | None = None
+    """Sentences by ``template setting``."""
+    disks: dict[str, list[str]] | None = None
+    """By ``template setting``, all disks found there, for finding those that nobody knows."""
+    disk_status: dict[str, str | None] | None = None
+    """By UUID of the disk, what is wrong with it; null for one that is missing."""
+    hypervisor: dict[str, list[str]] | None = None
+    """Sentences by hypervisor."""
+    hvparms: list[tuple[str, str, str]] | None = None
+    """[source, hypervisor, sentence] of the sets that are wrong."""
+    file_modes: list[str] | None = None
+    """Files of this node that more people can read or change than should."""
+    instancelist: list[str] | None = None
+    """Names of guests."""
+    instances: list[FoundInstance] | None = None
+    hvinfo: dict[str, NodeCapacity] | None = None
+    """By hypervisor."""
+    master_ip: bool | None = None
+    """Whether this node reaches it."""
+    nodelist: dict[str, str] | None = None
+    """Sentence by node whose daemon does not answer at its primary address."""
+    node_net_test: dict[str, str] | None = None
+    """Sentence by node that one of both addresses does not reach."""
+    oob_paths: list[str] | None = None
+    """Sentences."""
+    oslist: list[OsStatus] | None = None
+    replication: dict[str, ReplicationFound] | None = None
+    """By template."""
+    ssh_keys: SshKeys | None = None
+    time: tuple[int, int] | None = None
+    """Seconds, microseconds."""
+    used_addresses: list[str] | None = None
+    """Those at which something takes, or refuses, a connection."""
+    user_scripts: list[str] | None = None
+    """Those missing or not executable."""
+    version: tuple[int, str] | None = None
+    """Protocol, release."""
+
+
+class NodeVerify(NodeRequest[NodeFindings], frozen=True, kw_only=True):
+    """Make the checks."""
 
     checks: NodeChecks

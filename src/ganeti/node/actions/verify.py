@@ -19,8 +19,20 @@ import msgspec
 from ganeti.base.errors import BlockDeviceError, FileStoragePathError, GanetiError, HypervisorError
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls.disks import FAULTY, DiskStatus
+from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.node import NodeCapacity
+from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_calls.storage import StorageUnit
-from ganeti.model.node_calls.verify import HypervisorCheck, NodeAddress, NodeVerify
+from ganeti.model.node_calls.verify import (
+    ConfigCopy,
+    Failure,
+    HypervisorCheck,
+    NodeAddress,
+    NodeFindings,
+    NodeVerify,
+    ReplicationFound,
+    SshKeys,
+)
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node import ssh_key_lines
@@ -48,43 +60,44 @@ class _Serial(msgspec.Struct, frozen=True):
 
 
 @answers(NodeVerify, timeout_s=NORMAL_S, changes=False)
-async def node_verify(node: NodeState, asked: NodeVerify) -> dict[str, Any]:
+async def node_verify(node: NodeState, asked: NodeVerify) -> NodeFindings:
     checks = asked.checks
-    answer: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    failures: dict[str, str] = {}
     for field, key in zip(checks.__struct_fields__, checks.__struct_encode_fields__, strict=True):
         value = getattr(checks, field)
         if value is not None:
             try:
-                answer[key] = await _CHECKS[field](node, value)
+                found[field] = await _CHECKS[field](node, value)
             except (GanetiError, OSError) as err:
-                answer[key] = {"error": str(err)}
-    return answer
+                failures[key] = str(err)
+    return NodeFindings(failures=failures, **found)
 
 
-async def _bridges(node: NodeState, value: list[str]) -> Any:
+async def _bridges(node: NodeState, value: list[str]) -> list[str]:
     return missing_bridges(value)
 
 
-async def _client_cert(node: NodeState, value: bool) -> Any:
+async def _client_cert(node: NodeState, value: bool) -> str:
     import ssl
 
     try:
         with open(node.paths.client_cert, encoding="ascii") as file:
             text = file.read()
     except FileNotFoundError:
-        return None
+        return ""
     start, end = text.find("-----BEGIN CERTIFICATE-----"), text.find("-----END CERTIFICATE-----")
     if start < 0 or end < start:
-        return None
+        return ""
     der = ssl.PEM_cert_to_DER_cert(text[start:end] + "-----END CERTIFICATE-----\n")
     return hashlib.sha256(der).hexdigest()
 
 
-async def _certificates(node: NodeState, value: list[str]) -> Any:
+async def _certificates(node: NodeState, value: list[str]) -> dict[str, float | Failure | None]:
     return {path: await asyncio.to_thread(_expiry, node.paths.under(path)) for path in value}
 
 
-def _expiry(path: str) -> float | dict[str, str] | None:
+def _expiry(path: str) -> float | Failure | None:
     from cryptography import x509
 
     try:
@@ -93,29 +106,29 @@ def _expiry(path: str) -> float | dict[str, str] | None:
     except FileNotFoundError:
         return None
     except OSError as err:
-        return {"error": f"cannot be read: {err.strerror}"}
+        return Failure(error=f"cannot be read: {err.strerror}")
     except ValueError:
-        return {"error": "holds no certificate"}
+        return Failure(error="holds no certificate")
     return certificate.not_valid_after_utc.timestamp()
 
 
-async def _config_copy(node: NodeState, value: bool) -> Any:
+async def _config_copy(node: NodeState, value: bool) -> ConfigCopy:
     return await asyncio.to_thread(_config_file, node.paths.config_file)
 
 
-def _config_file(path: str) -> dict[str, Any] | None:
+def _config_file(path: str) -> ConfigCopy:
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError:
-        return None
+        return ConfigCopy()
     serial = None
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         serial = msgspec.json.decode(data, type=_Serial).serial_no
-    return {"serial_no": serial, "fingerprint": fingerprint_of(data)}
+    return ConfigCopy(serial_no=serial, fingerprint=fingerprint_of(data))
 
 
-async def _filelist(node: NodeState, value: list[str]) -> Any:
+async def _filelist(node: NodeState, value: list[str]) -> dict[str, str | None]:
     return {path: await asyncio.to_thread(_checksum, node.paths.under(path)) for path in value}
 
 
@@ -127,11 +140,11 @@ def _checksum(path: str) -> str | None:
         return None
 
 
-async def _allowed_paths(node: NodeState, value: bool) -> Any:
+async def _allowed_paths(node: NodeState, value: bool) -> list[str]:
     return AllowedPaths(node.paths).problems()
 
 
-async def _storage(node: NodeState, value: list[StorageUnit]) -> Any:
+async def _storage(node: NodeState, value: list[StorageUnit]) -> dict[str, list[str]]:
     found = {}
     for unit in value:
         try:
@@ -141,26 +154,26 @@ async def _storage(node: NodeState, value: list[StorageUnit]) -> Any:
     return found
 
 
-async def _disks(node: NodeState, value: list[StorageUnit]) -> Any:
+async def _disks(node: NodeState, value: list[StorageUnit]) -> dict[str, list[str]]:
     return {
         f"{unit.template} {unit.setting}": list(await node.template(unit.template).list_owned(unit.setting))
         for unit in value
     }
 
 
-async def _replication(node: NodeState, value: list[str]) -> Any:
-    found: dict[str, Any] = {}
+async def _replication(node: NodeState, value: list[str]) -> dict[str, ReplicationFound]:
+    found: dict[str, ReplicationFound] = {}
     for name in value:
         template = node.template(name)
         if isinstance(template, Replicates):
             try:
-                found[name] = msgspec.to_builtins(await template.replication())
+                found[name] = ReplicationFound(found=await template.replication())
             except BlockDeviceError as err:
-                found[name] = {"error": str(err)}
+                found[name] = ReplicationFound(error=str(err))
     return found
 
 
-async def _disk_status(node: NodeState, value: list[DiskSpec]) -> Any:
+async def _disk_status(node: NodeState, value: list[DiskSpec]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for disk in value:
         try:
@@ -186,7 +199,7 @@ def _disk_fault(status: DiskStatus, size_mib: int) -> str:
     return ""
 
 
-async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> Any:
+async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     found = {}
     for name, hvparams in value.items():
         try:
@@ -196,37 +209,37 @@ async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> Any:
     return found
 
 
-async def _hvparms(node: NodeState, value: list[HypervisorCheck]) -> Any:
+async def _hvparms(node: NodeState, value: list[HypervisorCheck]) -> list[tuple[str, str, str]]:
     wrong = []
     for check in value:
         try:
             await node.hypervisor(check.hypervisor).check_parameters(check.hvparams)
         except GanetiError as err:
-            wrong.append([check.source, check.hypervisor, str(err)])
+            wrong.append((check.source, check.hypervisor, str(err)))
     return wrong
 
 
-async def _instancelist(node: NodeState, value: list[str]) -> Any:
+async def _instancelist(node: NodeState, value: list[str]) -> list[str]:
     return [found.name for found in await find_instances(node, value)]
 
 
-async def _instances(node: NodeState, value: list[str]) -> Any:
+async def _instances(node: NodeState, value: list[str]) -> list[FoundInstance]:
     return await find_instances(node, value)
 
 
-async def _hvinfo(node: NodeState, value: list[str]) -> Any:
+async def _hvinfo(node: NodeState, value: list[str]) -> dict[str, NodeCapacity]:
     return {name: await node.hypervisor(name).capacity() for name in value}
 
 
-async def _master_ip(node: NodeState, value: NodeAddress) -> Any:
+async def _master_ip(node: NodeState, value: NodeAddress) -> bool:
     return owns_address(value.primary_ip) or await _reach(value.primary_ip, value.port) is None
 
 
-async def _nodelist(node: NodeState, value: list[NodeAddress]) -> Any:
+async def _nodelist(node: NodeState, value: list[NodeAddress]) -> dict[str, str]:
     return await _unreached(value, lambda address: [address.primary_ip])
 
 
-async def _node_net_test(node: NodeState, value: list[NodeAddress]) -> Any:
+async def _node_net_test(node: NodeState, value: list[NodeAddress]) -> dict[str, str]:
     return await _unreached(
         value, lambda address: list(dict.fromkeys(filter(None, (address.primary_ip, address.secondary_ip))))
     )
@@ -257,7 +270,7 @@ async def _reach(ip: str, port: int) -> str | None:
     return None
 
 
-async def _used_addresses(node: NodeState, value: list[str]) -> Any:
+async def _used_addresses(node: NodeState, value: list[str]) -> list[str]:
     return [ip for ip in value if await _is_used(ip)]
 
 
@@ -273,15 +286,15 @@ async def _is_used(ip: str) -> bool:
     return True
 
 
-async def _oob_paths(node: NodeState, value: list[str]) -> Any:
+async def _oob_paths(node: NodeState, value: list[str]) -> list[str]:
     return [reason for path in value if (reason := _program_problem(node.paths.under(path))) is not None]
 
 
-async def _file_modes(node: NodeState, value: bool) -> Any:
+async def _file_modes(node: NodeState, value: bool) -> list[str]:
     return too_open(node.paths)
 
 
-async def _user_scripts(node: NodeState, value: list[str]) -> Any:
+async def _user_scripts(node: NodeState, value: list[str]) -> list[str]:
     return [path for path in value if _program_problem(node.paths.under(path)) is not None]
 
 
@@ -295,34 +308,32 @@ def _program_problem(path: str) -> str | None:
     return None
 
 
-async def _oslist(node: NodeState, value: bool) -> Any:
+async def _oslist(node: NodeState, value: bool) -> list[OsStatus]:
     return definition.find_all(node.paths)
 
 
-async def _ssh_keys(node: NodeState, value: bool) -> Any:
+async def _ssh_keys(node: NodeState, value: bool) -> SshKeys:
     authorized = read_text(authorized_keys_path(node.paths)) or ""
     let_in = ssh_key_lines.keys_in(authorized)
     known = ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or "")
-    return {
-        "let-in": sorted(map(_key_digest, let_in)),
-        "marked": {
-            uuid: sorted(map(_key_digest, keys)) for uuid, keys in ssh_key_lines.marked_keys(authorized).items()
-        },
-        "known": {uuid: [_key_digest(" ".join(key.split()[:2])) for key in keys] for uuid, keys in known.items()},
-    }
+    return SshKeys(
+        let_in=sorted(map(_key_digest, let_in)),
+        marked={uuid: sorted(map(_key_digest, keys)) for uuid, keys in ssh_key_lines.marked_keys(authorized).items()},
+        known={uuid: [_key_digest(" ".join(key.split()[:2])) for key in keys] for uuid, keys in known.items()},
+    )
 
 
 def _key_digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-async def _time(node: NodeState, value: bool) -> Any:
+async def _time(node: NodeState, value: bool) -> tuple[int, int]:
     now = node.world.now_s()
-    return [int(now), int(now % 1 * 1_000_000)]
+    return int(now), int(now % 1 * 1_000_000)
 
 
-async def _version(node: NodeState, value: bool) -> Any:
-    return [CONFIG_VERSION, RELEASE]
+async def _version(node: NodeState, value: bool) -> tuple[int, str]:
+    return CONFIG_VERSION, RELEASE
 
 
 _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {

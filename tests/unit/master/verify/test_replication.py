@@ -13,6 +13,9 @@ from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.master.verify.replication import of_node, templates, versions
 from ganeti.model.configuration import Configuration
+from ganeti.model.node_calls.disks import Replication
+from ganeti.model.node_calls.verify import NodeFindings, ReplicationFound
+from ganeti.model.objects import Node
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden/config/config-3.1.json"
 
@@ -30,9 +33,9 @@ def sample() -> Configuration:
 
 def reports(config: Configuration, **answers: Any) -> list[NodeReport]:
     (disk,) = [disk for disk in config.disks() if disk.dev_type == "drbd"]
-    good = {"version": "8.4.11", "helper": "/bin/true", "minors": [0]}
+    good: dict[str, Any] = {"version": "8.4.11", "helper": "/bin/true", "minors": [0]}
     return [
-        NodeReport(config.node(uuid), {"replication": {"drbd": good | answers if number else good}})
+        report_of(config.node(uuid), ReplicationFound(found=Replication(**(good | answers if number else good))))
         for number, uuid in enumerate(disk.nodes)
     ]
 
@@ -58,9 +61,9 @@ def test_each_fault_has_its_code() -> None:
     assert told(config, minors=[0, 7]) == [("ENODEDRBD", "unallocated drbd minor 7 is in use")]
     [(code, message)] = told(config, minors=[])
     assert code == "ENODEDRBD" and message.startswith("drbd minor 0 of disk/0 of instance ")
-    report = replace_answer(reports(config)[0], {"drbd": {"error": "no module"}})
+    report = report_of(reports(config)[0].node, ReplicationFound(error="no module"))
     assert [each.code for each in of_node(config, report)] == ["ENODEDRBD"]
 
 
-def replace_answer(report: NodeReport, found: dict[str, Any]) -> NodeReport:
-    return NodeReport(report.node, {"replication": found})
+def report_of(node: Node, part: ReplicationFound) -> NodeReport:
+    return NodeReport(node, NodeFindings(replication={"drbd": part}))

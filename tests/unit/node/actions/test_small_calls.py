@@ -14,6 +14,7 @@ from tests.fakes.one_node import OneNode, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError, ParameterError
 from ganeti.base.paths import Paths
+from ganeti.model.node_calls.verify import ConfigCopy, Failure, NodeFindings, NodeVerify, SshKeys
 from ganeti.node.actions import daemons, files, verify
 from ganeti.node.certificates import VALIDITY, create_authority, issue_node_certificate
 from ganeti.system import accounts
@@ -265,33 +266,34 @@ def test_verify_makes_the_checks_named_and_no_other(node: OneNode) -> None:
                 "oslist": True,
             },
         )
-    assert answer["version"] == [3010000, "3.1"]
-    assert abs(answer["time"][0] - node.state.world.now_s()) < 5
-    assert answer["bridges"] == ["nope"]
-    assert answer["filelist"]["/etc/none"] is None
-    assert len(answer["filelist"]["/etc/ganeti/file-storage-paths"]) == 64
-    assert answer["allowed-file-storage-paths"] == []
-    assert answer["storage"]["file /srv/disks"] == []
-    assert "Unknown disk template" in answer["storage"]["paper x"][0]
-    assert answer["disks"] == {"file /srv/disks": []}
-    assert answer["hypervisor"]["fake"] == []
-    assert "Unknown hypervisor" in answer["hypervisor"]["none"][0]
-    assert answer["hvparms"][0][:2] == ["cluster", "fake"]
-    assert answer["instancelist"] == []
-    assert list(answer["nodelist"]) == ["n2"]
-    assert "Connection refused" in answer["nodelist"]["n2"]
-    assert answer["user-scripts"] == ["/etc/ganeti/scripts/none"]
-    assert answer["client-cert"] is None
-    assert [status.name for status in answer["oslist"]] == ["test"]
-    assert len(answer) == 14
+    assert answer.version == (3010000, "3.1")
+    assert abs(answer.time[0] - node.state.world.now_s()) < 5
+    assert answer.bridges == ["nope"]
+    assert answer.filelist["/etc/none"] is None
+    assert len(answer.filelist["/etc/ganeti/file-storage-paths"]) == 64
+    assert answer.allowed_file_storage_paths == []
+    assert answer.storage["file /srv/disks"] == []
+    assert "Unknown disk template" in answer.storage["paper x"][0]
+    assert answer.disks == {"file /srv/disks": []}
+    assert answer.hypervisor["fake"] == []
+    assert "Unknown hypervisor" in answer.hypervisor["none"][0]
+    assert answer.hvparms[0][:2] == ("cluster", "fake")
+    assert answer.instancelist == []
+    assert list(answer.nodelist) == ["n2"]
+    assert "Connection refused" in answer.nodelist["n2"]
+    assert answer.user_scripts == ["/etc/ganeti/scripts/none"]
+    assert answer.client_cert == ""
+    assert [status.name for status in answer.oslist] == ["test"]
+    plain = msgspec.to_builtins(answer)
+    assert len(plain) == 14 and "failures" not in plain
     with pytest.raises(ParameterError, match="unknown field `colour`"):
         node.call("node_verify", checks={"colour": True})
-    assert json.loads(json.dumps(sorted(answer)))
+    assert NodeVerify.read(json.loads(msgspec.json.encode(answer))) == answer
 
 
 def test_forbidden_lines_of_the_allowed_paths_are_told(node) -> None:
     Path(node.paths.file_storage_paths_file).write_text("/srv/disks\n/etc/disks\nrelative\n/srv//x\n/\n")
-    problems = node.call("node_verify", checks={"allowed-file-storage-paths": True})["allowed-file-storage-paths"]
+    problems = node.call("node_verify", checks={"allowed-file-storage-paths": True}).allowed_file_storage_paths
     assert [problem.split("'")[1] for problem in problems] == ["/etc/disks", "relative", "/srv//x", "/"]
 
 
@@ -321,45 +323,43 @@ def test_a_line_end_is_no_part_of_a_name(node, call: str, arguments: dict[str, A
 
 
 def test_who_is_let_in_over_ssh_is_told_by_digests(node) -> None:
-    assert node.call("node_verify", checks={"ssh-keys": True}) == {
-        "ssh-keys": {"let-in": [], "marked": {}, "known": {}}
-    }
+    assert node.call("node_verify", checks={"ssh-keys": True}) == NodeFindings(ssh_keys=SshKeys())
     key, other = "ssh-rsa AAAA1 root@node2", "ssh-ed25519 AAAA2 root@elsewhere"
     node.call("node_ssh_key_add", keys={"uuid-2": [key]}, remember=True)
     path = Path(node.paths.under("/root/.ssh/authorized_keys"))
     path.write_text(path.read_text() + f'# {key}\nfrom="10.0.0.1" {other}\n')
-    told = node.call("node_verify", checks={"ssh-keys": True})["ssh-keys"]
-    digests = {uuid: found for uuid, (found,) in told["known"].items()}
-    assert list(digests) == ["uuid-2"] and digests["uuid-2"] in told["let-in"]
-    assert told["marked"] == told["known"]
-    assert len(told["let-in"]) == 2 and all(len(each) == 64 for each in told["let-in"])
+    told = node.call("node_verify", checks={"ssh-keys": True}).ssh_keys
+    digests = {uuid: found for uuid, (found,) in told.known.items()}
+    assert list(digests) == ["uuid-2"] and digests["uuid-2"] in told.let_in
+    assert told.marked == told.known
+    assert len(told.let_in) == 2 and all(len(each) == 64 for each in told.let_in)
 
 
 def test_the_copy_of_the_configuration_is_told_by_its_fingerprint(node) -> None:
     def copy_of(data: bytes) -> Any:
         Path(node.paths.config_file).write_bytes(data)
-        return node.call("node_verify", checks={"config-copy": True})["config-copy"]
+        return node.call("node_verify", checks={"config-copy": True}).config_copy
 
-    assert node.call("node_verify", checks={"config-copy": True})["config-copy"] is None
+    assert node.call("node_verify", checks={"config-copy": True}).config_copy == ConfigCopy()
     one = copy_of(b'{"serial_no":7,"cluster":{"a":1},"nodes":{"x":{"b":2},"y":{"c":3}}}')
-    assert one["serial_no"] == 7 and len(one["fingerprint"]) == 64
+    assert one.serial_no == 7 and len(one.fingerprint) == 64
     assert copy_of(b'{ "nodes":{"y":{"c":3}\n,"x":{"b":2}}, "serial_no":7,   "cluster":{"a":1}}') == one
     other = copy_of(b'{"serial_no":7,"cluster":{"a":1},"nodes":{"x":{"b":2},"y":{"c":4}}}')
-    assert other["serial_no"] == 7 and other["fingerprint"] != one["fingerprint"]
+    assert other.serial_no == 7 and other.fingerprint != one.fingerprint
     for broken in (b"", b"{", b"[1]", b'{"serial_no":"x"}'[:-1], b"\xff\x00"):
-        assert copy_of(broken) == {"serial_no": None, "fingerprint": ""}
+        assert copy_of(broken) == ConfigCopy(fingerprint="")
 
 
 def test_certificates_are_told_by_their_last_moment(node) -> None:
     path = "/var/lib/ganeti/server.pem"
 
     def expiry() -> Any:
-        return node.call("node_verify", checks={"certificates": [path]})["certificates"][path]
+        return node.call("node_verify", checks={"certificates": [path]}).certificates[path]
 
     assert expiry() is None
     file = Path(node.paths.under(path))
     file.write_text("nothing of the kind")
-    assert expiry() == {"error": "holds no certificate"}
+    assert expiry() == Failure(error="holds no certificate")
     file.write_text(issue_node_certificate(create_authority("cluster"), "node1", "cluster"))
     assert abs(expiry() - (datetime.datetime.now(datetime.UTC) + VALIDITY).timestamp()) < 60
 
@@ -382,9 +382,9 @@ def test_an_address_is_in_use_where_something_answers(node, monkeypatch: pytest.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         monkeypatch.setattr(verify, "NODED_PORT", listener.getsockname()[1])
-        assert node.call("node_verify", checks=checks) == {"used-addresses": []}
+        assert node.call("node_verify", checks=checks).used_addresses == []
         listener.listen()
-        assert node.call("node_verify", checks=checks) == {"used-addresses": ["127.0.0.1"]}
+        assert node.call("node_verify", checks=checks).used_addresses == ["127.0.0.1"]
 
 
 def test_files_that_are_sent_have_the_modes_of_the_table():

@@ -154,7 +154,7 @@ def test_disks_in_directories_of_their_own_choice_are_listed(node) -> None:
     disk = disk_spec("file", logical_id=["loop", "/srv/disks/fast/rack1/web1/d0.file.disk0"])
     node.call("blockdev_create", disk=disk)
     answer = node.call("node_verify", checks={"disks": [{"template": "file", "setting": "/srv/disks"}]})
-    assert answer["disks"] == {"file /srv/disks": [disk.logical_id[1]]}
+    assert answer.disks == {"file /srv/disks": [disk.logical_id[1]]}
 
 
 def test_verification_is_told_what_disks_lack(node) -> None:
@@ -167,7 +167,7 @@ def test_verification_is_told_what_disks_lack(node) -> None:
     os.truncate(node.paths.under(short.logical_id[1]), image_io.MIB)
     outside = disk_spec("file", uuid="outside", logical_id=["loop", "/etc/passwd"])
     disks = [whole, short, missing, outside]
-    answer = node.call("node_verify", checks={"disk-status": disks})["disk-status"]
+    answer = node.call("node_verify", checks={"disk-status": disks}).disk_status
     assert set(answer) == {"short", "missing", "outside"}
     assert answer["missing"] is None
     assert "has 1 MiB of its 4 MiB" in answer["short"]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which hypervisors and disk templates a cluster enables, and where its disks lie: what instances and nodes allow."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from ganeti.base import names
 from ganeti.base.errors import WRONG_STATE, ParameterError, PrerequisiteError
@@ -10,7 +9,7 @@ from ganeti.base.natural import natural_key
 from ganeti.model import cluster_values, inheritance
 from ganeti.model.node_calls.daemons import NodeEnsureDaemon
 from ganeti.model.node_calls.storage import StorageUnit
-from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
+from ganeti.model.node_calls.verify import NodeChecks, NodeFindings, NodeVerify, ReplicationFound
 from ganeti.model.objects import Cluster
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -78,11 +77,13 @@ def checked_helper(path: str) -> str | None:
     return path or None
 
 
-def _other_helpers(node: str, found: Mapping[str, Any], wanted: str) -> list[str]:
+def _other_helpers(node: str, parts: Iterable[ReplicationFound], wanted: str) -> list[str]:
     return [
-        part.get("error") or f"Node {node} has drbd helper {part['helper']}, not {wanted}: load its kernel module so"
-        for part in found.values()
-        if part.get("helper") != wanted
+        f"Node {node} has drbd helper {part.found.helper}, not {wanted}: load its kernel module so"
+        if part.found is not None
+        else part.error
+        for part in parts
+        if part.found is None or part.found.helper != wanted
     ]
 
 
@@ -118,10 +119,11 @@ async def node_problems(ctx: OperationContext, old: Cluster, new: Cluster) -> li
         if answer.error is not None:
             found.append(f"Node {node} cannot be asked: {answer.error}")
             continue
-        found += _other_helpers(node, answer.value.get("replication", {}), helper or "")
-        for key in ("storage", "hypervisor"):
-            for what, sentences in answer.value.get(key, {}).items():
-                found += [f"Node {node}, {what.split(' ')[0]}: {sentence}" for sentence in sentences]
+        told: NodeFindings = answer.value
+        found += [f"Node {node}: the check '{key}' failed: {reason}" for key, reason in told.failures.items()]
+        found += _other_helpers(node, (told.replication or {}).values(), helper or "")
+        for what, sentences in [*(told.storage or {}).items(), *(told.hypervisor or {}).items()]:
+            found += [f"Node {node}, {what.split(' ')[0]}: {sentence}" for sentence in sentences]
     return found
 
 

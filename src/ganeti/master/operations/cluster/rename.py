@@ -83,7 +83,7 @@ class RenameTheCluster(Operation[str], frozen=True, kw_only=True, forbid_unknown
         if address == cluster.master_ip:
             return Resolved(name, address, is_used=False)
         answer = await ask(ctx.nodes, cluster.master_node, NodeVerify(checks=NodeChecks(used_addresses=[address])))
-        return Resolved(name, address, is_used=bool(answer["used-addresses"]))
+        return Resolved(name, address, is_used=bool(answer.used_addresses))
 
     def check(self, view: ConfigView, facts: Resolved, ctx: OperationContext) -> Cluster:
         cluster = view.cluster

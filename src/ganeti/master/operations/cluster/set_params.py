@@ -178,7 +178,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             return False
         wanted = [f"{directory}/{name}" for directory in IALLOCATOR_SEARCH_PATH]
         answer = await ask(ctx.nodes, view.cluster.master_node, NodeVerify(checks=NodeChecks(filelist=wanted)))
-        return any(answer["filelist"][path] is not None for path in wanted)
+        return any((answer.filelist or {}).values())
 
     async def _check_on_nodes(self, ctx: OperationContext, view: ConfigView) -> None:
         nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]

@@ -66,7 +66,7 @@ async def _certificates(ctx: OperationContext) -> list[Finding]:
         answer = await ask(ctx.nodes, master, NodeVerify(checks=NodeChecks(filelist=wanted)))
     except GanetiError as err:
         return list(configuration.certificates(None, wanted, str(err)))
-    return list(configuration.certificates(answer.get("filelist", {}), wanted, None))
+    return list(configuration.certificates(answer.filelist or {}, wanted, None))
 
 
 async def _copies(ctx: OperationContext) -> list[Finding]:

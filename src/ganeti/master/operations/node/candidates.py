@@ -55,10 +55,9 @@ async def certificate_digest(ctx: OperationContext, node_uuid: str) -> str:
     """Ask a node for the digest of its client certificate; raises `ExecutionError`."""
     name = ctx.config.view().node(node_uuid).name
     answer = await ask(ctx.nodes, node_uuid, NodeVerify(checks=NodeChecks(client_cert=True)))
-    digest = answer.get("client-cert")
-    if not isinstance(digest, str):
+    if not answer.client_cert:
         raise ExecutionError(f"Node {name} has no client certificate: add it again with gnt-node add --readd {name}")
-    return digest
+    return answer.client_cert
 
 
 async def fill_pool(ctx: OperationContext, without: Iterable[str] = ()) -> None:

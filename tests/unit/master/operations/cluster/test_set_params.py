@@ -378,6 +378,9 @@ def test_nodes_are_asked_whether_disks_can_lie_in_a_new_directory() -> None:
     assert ctx.config.view().cluster.file_storage_dir == "/disks"
     assert asked[0] == {"storage": [{"template": "local", "setting": "/disks"}], "hypervisor": {}}
     assert ctx.lines == ["Node node3, local: /disks is not a directory: make it, or mount it"]
+    ctx.nodes.handlers["node_verify"] = lambda node, checks: {"failures": {"storage": "the disk does not answer"}}
+    with pytest.raises(PrerequisiteError, match="Node node1: the check 'storage' failed: the disk does not answer"):
+        modify(ctx, file_storage_dir="/other")
 
 
 def test_the_address_moves_and_comes_back_where_it_cannot() -> None:

@@ -33,6 +33,12 @@ OS = {
     "trusted": True,
 }
 
+CAPACITY = {"memory_total": 200000, "memory_free": 100000, "memory_dom0": 1000, "cpu_total": 8}
+
+
+def guest(name: str) -> Answer:
+    return {"name": name, "hypervisor": "pretend", "memory_mib": 1, "vcpus": 1, "state": "running", "cpu_time_s": 0.0}
+
 
 class Cluster:
     """A healthy cluster of three nodes and two instances whose nodes' answers can be spoiled."""
@@ -81,12 +87,12 @@ class Cluster:
             "bridges": [],
             "hypervisor": {"pretend": []},
             "hvparms": [],
-            "hvinfo": {"pretend": {"memory_free": 100000}},
+            "hvinfo": {"pretend": dict(CAPACITY)},
             "storage": {f"local {LOCAL_DIR}": [], f"common {SHARED_DIR}": []},
             "disks": {f"common {SHARED_DIR}": disks[:1], f"local {LOCAL_DIR}": disks[1:] if name == "node2" else []},
             "disk-status": {},
             "allowed-file-storage-paths": [],
-            "instances": [{"name": "web1", "state": "running"}] if name == "node1" else [],
+            "instances": [guest("web1")] if name == "node1" else [],
             "oslist": [dict(OS)],
             "oob-paths": [],
             "user-scripts": [],
@@ -137,7 +143,7 @@ def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
         (on("node3", node_net_test={"node1": "no route"}), "ENODENET:node:node3:tcp communication with node 'node1'"),
         (on("node3", master_ip=False), "ENODENET:node:node3:the master node's IP"),
         (on("node2", client_cert="other"), "ECLUSTERCLIENTCERT:cluster:None:the certificate of node node2"),
-        (on("node3", client_cert=None), "ECLUSTERCLIENTCERT:cluster:None:node node3 has no client certificate"),
+        (on("node3", client_cert=""), "ECLUSTERCLIENTCERT:cluster:None:node node3 has no client certificate"),
         (on("node3", hypervisor={"pretend": ["no emulator"]}), "ENODEHV:node:node3:hypervisor pretend verify failure"),
         (
             on("node1", hvparms=[["instance web1", "pretend", "no such file"]]),
@@ -165,13 +171,16 @@ def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
         (on("node2", oslist=[OS, OS | {"name": "x"}]), "ENODEOS:node:node2:Extra OS x not present on reference node"),
         (on("node2", oslist=[OS | {"variants": []}]), "ENODEOS:node:node2:OS noop for variants list differs"),
         (on("node2", oslist=[OS | {"valid": False, "message": "no create"}]), "ENODEOS:node:node2:Invalid OS noop"),
-        (on("node2", bridges={"error": "no /sys"}), "ENODERPC:node:node2:the check 'bridges' failed: no /sys"),
+        (
+            on("node2", bridges=None, failures={"bridges": "no /sys"}),
+            "ENODERPC:node:node2:the check 'bridges' failed: no /sys",
+        ),
         (on("node1", instances=[]), "EINSTANCEDOWN:instance:web1:instance not running on its primary node node1"),
         (
-            on("node3", instances=[{"name": "web1", "state": "running"}]),
+            on("node3", instances=[guest("web1")]),
             "EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3",
         ),
-        (on("node3", instances=[{"name": "ghost", "state": "running"}]), "ENODEORPHANINSTANCE:node:node3:"),
+        (on("node3", instances=[guest("ghost")]), "ENODEORPHANINSTANCE:node:node3:"),
     ],
 )
 def test_each_fault_is_one_error(spoil: Callable[[str, Answer], None], line: str) -> None:
@@ -261,7 +270,7 @@ def test_a_node_that_does_not_let_in_root_of_a_candidate_is_named() -> None:
 def test_without_the_masters_list_nothing_is_said_of_keys(lost: str) -> None:
     cluster = Cluster()
     cluster.set_cluster(modify_ssh_setup=True)
-    given = {"list": keys(), "answer": {"error": "the disk fails"}}[lost]
+    given = {"list": keys(), "answer": None}[lost]
     cluster.spoil = lambda name, answer: answer.update({"ssh-keys": given})
     assert not any("ENODESSH" in line for line in cluster.group()[1])
 
@@ -300,7 +309,7 @@ def test_a_commit_while_verification_asks_is_on_all_candidates_at_the_second_loo
     assert cluster.group()[0]
 
 
-def config_copies(second_look: dict[str, Answer | None], **first_look: Answer | None) -> tuple[Cluster, list[str]]:
+def config_copies(second_look: dict[str, Answer], **first_look: Answer) -> tuple[Cluster, list[str]]:
     """Verify where *first_look* and then *second_look* is in the files of the nodes; give what is said of files."""
     cluster = Cluster()
     looks = dict.fromkeys(first_look, 0)
@@ -337,10 +346,10 @@ def test_a_copy_that_follows_while_jobs_go_on_is_well() -> None:
 
 def test_a_copy_that_is_missing_or_none_is_told() -> None:
     path = "/var/lib/ganeti/config.data"
-    assert config_copies({}, node1=copy_of(9), node2=None)[1] == [f"File {path} is missing from node(s) node2"]
+    assert config_copies({}, node1=copy_of(9), node2={})[1] == [f"File {path} is missing from node(s) node2"]
     broken = {"serial_no": None, "fingerprint": ""}
     assert config_copies({}, node1=copy_of(9), node2=broken)[1] == [f"File {path} of node node2 is no configuration"]
-    assert config_copies({}, node1=None, node2=copy_of(9))[1] == [f"File {path} is missing from node(s) node1"]
+    assert config_copies({}, node1={}, node2=copy_of(9))[1] == [f"File {path} is missing from node(s) node1"]
 
 
 def test_of_candidates_that_are_not_in_sync_no_file_is_expected() -> None:
@@ -493,7 +502,7 @@ def test_a_guest_on_a_node_of_another_group_is_told() -> None:
     cluster = Cluster()
     cluster.config.put("nodegroups", "uuid-group2", NodeGroup(uuid="uuid-group2", name="blue"))
     cluster.config.put("nodes", "uuid-node1", replace(cluster.config.node("uuid-node1"), group="uuid-group2"))
-    cluster.spoil = on("node3", instances=[{"name": "web1", "state": "running"}])
+    cluster.spoil = on("node3", instances=[guest("web1")])
     assert "  - ERROR:EINSTANCEWRONGNODE:instance:web1:instance should not run on node node3" in cluster.group()[1]
 
 
@@ -531,7 +540,7 @@ def test_memory_for_failovers() -> None:
     cluster = Cluster()
     disk = cluster.config.disk(cluster.web1.disks[0])
     cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3"]))
-    cluster.spoil = on("node3", hvinfo={"pretend": {"memory_free": 100}})
+    cluster.spoil = on("node3", hvinfo={"pretend": CAPACITY | {"memory_free": 100}})
     good, lines = cluster.group()
     assert not good
     assert any("ENODEN1:node:node3:not enough memory" in line for line in lines)

@@ -17,7 +17,7 @@ from ganeti.ports.nodes import ask
 async def refuse_used_address(ctx: OperationContext, view: ConfigView, name: str, address: str) -> None:
     """Raise `PrerequisiteError` if something answers at the address that *name* has (`ip_check`)."""
     answer = await ask(ctx.nodes, view.cluster.master_node, NodeVerify(checks=NodeChecks(used_addresses=[address])))
-    if answer["used-addresses"]:
+    if answer.used_addresses:
         raise PrerequisiteError(
             f"IP {address} of instance {name} is already in use: give {name} another address in the DNS or /etc/hosts, "
             "or leave --ip-check out",

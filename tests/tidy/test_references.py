@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from parsed_tree import TREE, told
+from tests import decisions_page
 from tests.requirements_page import parts, requirements
 
 SPEC = TREE / "docs" / "spec"
@@ -37,13 +38,18 @@ def resolvable() -> set[str]:
     contradictions = re.findall(r"^\| (X\d+) \|", (SPEC / "requirements.md").read_text(), re.MULTILINE)
     decided = re.findall(r"^\| (X\d+) \|", (DESIGN / "README.md").read_text(), re.MULTILINE)
     assert contradictions == decided, "docs/design/README.md decides other contradictions than there are"
-    decisions = re.findall(r"\.md\) = (D\d+) \|", (DESIGN / "README.md").read_text())
+    decisions = re.findall(r"\.md\) = (D\d+) \|", decisions_page.page())
     return {*requirements(), *contradictions, *decisions}
 
 
-def test_the_index_names_each_page_of_design_once() -> None:
+def test_the_index_names_each_page_of_design_that_is_no_decision_once() -> None:
     named = re.findall(r"^\| \[[^\]]+\]\(([\w.-]+\.md)\)", (DESIGN / "README.md").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(path.name for path in DESIGN.glob("*.md") if path.name != "README.md")
+    decisions = {path.name for path in DESIGN.glob("[0-9]*.md")}
+    assert sorted(named) == sorted({path.name for path in DESIGN.glob("*.md")} - decisions - {"README.md"})
+
+
+def test_the_page_of_decisions_is_current() -> None:
+    assert decisions_page.PAGE.read_text() == decisions_page.page(), "run `python -m tests.decisions_page`"
 
 
 def sections() -> dict[str, set[str]]:

@@ -24,16 +24,21 @@ def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
     try:
         write(request, pem, machine, files)
         if request.start_node_daemon:
-            machine.daemon_util("stop", NODE_DAEMON)
-            machine.daemon_util("start", NODE_DAEMON)
-            machine.say("the node daemon runs")
-            _start_answering(machine)
+            start_node_daemon(machine)
+            start_answering(machine)
     except (GanetiError, OSError) as err:
         files.take_back()
         raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err
 
 
-def _start_answering(machine: Machine) -> None:
+def start_node_daemon(machine: Machine) -> None:
+    """Have the node daemon serve with the files as they are now; raises `CommandError`."""
+    machine.daemon_util("stop", NODE_DAEMON)
+    machine.daemon_util("start", NODE_DAEMON)
+    machine.say("the node daemon runs")
+
+
+def start_answering(machine: Machine) -> None:
     """The node belongs to the cluster without them, too; the watcher tries again."""
     for daemon in ANSWERING_DAEMONS:
         try:

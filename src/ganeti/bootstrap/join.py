@@ -12,38 +12,86 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
 from ganeti.bootstrap import ssh_keys
+from ganeti.bootstrap.joining_machine import ASKED, KEEP, TAKE_BACK
 from ganeti.bootstrap.machine import Machine
-from ganeti.bootstrap.node_call import ask_node, wait_for_node_daemon
+from ganeti.bootstrap.node_call import wait_for_node_daemon
 from ganeti.bootstrap.remote import Remote
-from ganeti.model.node_calls.node import Version
 from ganeti.node import certificates
 from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
 DAEMON_WITHIN_S = 30.0
+ANSWER_WITHIN_S = 60.0
+SET_UP_WITHIN_S = 300.0
 _FAMILY_VERSIONS = {"2": 4, "10": 6}
 
 
-def join_node(options: Mapping[str, Any]) -> None:
-    """Set up ssh, certificates and node daemon on the machine ``options["node_name"]``; then OP_NODE_ADD may run.
+class Joining:
+    """A machine that becomes a node, over one connection: set up, and as it was before unless the cluster takes it.
 
-    Further keys: readd, force_join, node_setup, ssh_key_check, ssh_port, verbose, debug. Raises `PrerequisiteError`
-    or `CommandError` with one sentence; the helpers on the node have then changed nothing there.
+    The connection is opened at once. Leaving the context without `keep` takes everything back there, unless the cluster
+    was asked and nobody knows the answer.
     """
-    machine = Machine.here()
-    cluster = ClusterFiles(machine.paths)
-    name, address = resolve_joining(machine, cluster, str(options["node_name"]))
-    remote = Remote(
-        machine,
-        name,
-        cluster.name,
-        int(options.get("ssh_port") or 22),
-        check_host_key=options.get("ssh_key_check") is not False,
-    )
-    words = [flag for flag, key in (("-d", "debug"), ("-v", "verbose")) if options.get(key)]
-    request = prepare_request(cluster, force=bool(options.get("force_join")), setup=bool(options.get("node_setup", 1)))
-    remote.run("prepare-node-join", json.dumps(request), *words)
-    remote.run("node-daemon-setup", json.dumps(setup_request(cluster, name, address)), *words)
-    check_answers(machine, name, address)
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """*options*: node_name, force_join, node_setup, ssh_key_check, ssh_port, verbose, debug.
+
+        Raises `PrerequisiteError`, or `CommandError` with one sentence.
+        """
+        self._machine = Machine.here()
+        self._options = options
+        self._cluster = ClusterFiles(self._machine.paths)
+        self._name, self._address = resolve_joining(self._machine, self._cluster, str(options["node_name"]))
+        remote = Remote(
+            self._machine,
+            self._name,
+            self._cluster.name,
+            int(options.get("ssh_port") or 22),
+            check_host_key=options.get("ssh_key_check") is not False,
+        )
+        words = [flag for flag, key in (("-d", "debug"), ("-v", "verbose")) if options.get(key)]
+        self._talk = remote.begin("node-daemon-setup", "--join", *words)
+        self._is_open, self._is_asked = True, False
+
+    def set_up(self) -> None:
+        """Set up ssh, certificates and node daemon on the machine; then OP_NODE_ADD may run.
+
+        Raises `PrerequisiteError` or `CommandError` with one sentence; nothing has changed there then.
+        """
+        options, cluster = self._options, self._cluster
+        force, setup = bool(options.get("force_join")), bool(options.get("node_setup", 1))
+        asked = {
+            "prepare": prepare_request(cluster, force=force, setup=setup),
+            "setup": setup_request(cluster, self._name, self._address),
+        }
+        self._talk.hear_first(ANSWER_WITHIN_S)
+        self._is_asked = True
+        self._talk.say(asked)
+        if self._talk.hear(SET_UP_WITHIN_S).get("error") is not None:
+            self._talk.hear(ANSWER_WITHIN_S)  # raises with the same sentence, which it has printed
+        check_answers(self._machine, self._name, self._address)
+
+    def asks_cluster(self) -> None:
+        """From now on, a connection that breaks leaves the machine as it is."""
+        self._talk.say({"state": ASKED})
+
+    def keep(self) -> None:
+        """The machine is a node: let its other daemons have started, and go."""
+        self._finish(KEEP)
+
+    def take_back(self) -> None:
+        """The cluster has not taken the machine: leave it as it was before."""
+        self._finish(TAKE_BACK)
+
+    def close(self) -> None:
+        """Say no more: what the machine does then, it has been told."""
+        if self._is_open:
+            self._is_open = False
+            self._talk.end(SET_UP_WITHIN_S if self._is_asked else 0.0)
+
+    def _finish(self, word: str) -> None:
+        self._talk.say({"state": word})
+        self._is_open = False
+        self._talk.end(SET_UP_WITHIN_S)
 
 
 def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:
@@ -70,8 +118,7 @@ def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tu
 
 def check_answers(machine: Machine, name: str, address: str) -> None:
     """Wait for the node daemon there; raises `NodeUnreachableError`, or `PrerequisiteError` for another release's."""
-    wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
-    found = ask_node(machine.paths, address, Version())
+    found = wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
     if found != PROTOCOL:
         raise PrerequisiteError(
             f"{name} speaks version {found} between nodes, this cluster {PROTOCOL}: install the same release",

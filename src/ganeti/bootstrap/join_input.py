@@ -63,6 +63,11 @@ class DaemonSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cluster_files: dict[str, str] = {}
 
 
+class _Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    prepare: msgspec.Raw
+    setup: msgspec.Raw
+
+
 class NodePem(msgspec.Struct, frozen=True):
     """The three parts of a node's `server.pem`."""
 
@@ -85,6 +90,12 @@ def decode(data: bytes, shape: type[Input]) -> Input:
         raise PrerequisiteError(f"The input is not right: {where + ': ' if where else ''}{text}", WRONG_INPUT) from err
     except UNREADABLE_JSON as err:
         raise PrerequisiteError(f"The input is not one JSON object: {err}", WRONG_INPUT) from err
+
+
+def decode_pair(data: bytes) -> tuple[bytes, bytes]:
+    """Take apart what joining in one go reads: what `prepare-node-join` gets, and what `node-daemon-setup` gets."""
+    both = decode(data, _Joining)
+    return bytes(both.prepare), bytes(both.setup)
 
 
 def check_cluster_name(name: str, paths: Paths) -> None:

@@ -3,6 +3,7 @@
 
 import os
 import shutil
+from collections.abc import Collection
 
 from ganeti.base.paths import Paths
 
@@ -10,10 +11,12 @@ DIRECTORIES = ("queue", "rapi", "migrated")
 """Those below the data directory that belong to a cluster; others may be the administrator's."""
 
 
-def forget_cluster(paths: Paths) -> list[str]:
-    """Empty the data directory and the state of daemons; gives the names removed."""
+def forget_cluster(paths: Paths, *, keep: Collection[str] = ()) -> list[str]:
+    """Empty the data directory but for the names of *keep*, and the state of daemons; gives the names removed."""
     removed = []
     for name in _names(paths.data_dir):
+        if name in keep:
+            continue
         path = f"{paths.data_dir}/{name}"
         if os.path.isdir(path) and not os.path.islink(path):
             if name not in DIRECTORIES:

@@ -118,8 +118,12 @@ def _print(line: str) -> None:
 
 def last_words(done: "subprocess.CompletedProcess[str]") -> str:
     """The end of what a program said, for a sentence about its failure."""
-    lines = [line for line in (done.stderr.strip() or done.stdout.strip()).splitlines() if line.strip()]
-    return " / ".join(lines[-3:]) or f"exit status {done.returncode}"
+    return last_lines(done.stderr.strip() or done.stdout.strip()) or f"exit status {done.returncode}"
+
+
+def last_lines(text: str) -> str:
+    """The last three lines that say something, in one."""
+    return " / ".join([line for line in text.splitlines() if line.strip()][-3:])
 
 
 class FileSet:

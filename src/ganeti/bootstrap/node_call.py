@@ -80,13 +80,12 @@ def _send(paths: Paths, address: str, call: str, body: bytes, timeout_s: float) 
     raise AssertionError("unreachable")
 
 
-def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> None:
-    """Wait until the node daemon answers `version`; raises `NodeUnreachableError` when it does not in time."""
+def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> int:
+    """Wait until the node daemon tells its version, and give it; raises `NodeUnreachableError` after *timeout_s*."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            ask_node(paths, address, Version(), _ATTEMPT_S)
-            return
+            return ask_node(paths, address, Version(), _ATTEMPT_S)
         except NodeUnreachableError:
             if time.monotonic() > deadline:
                 raise

@@ -35,7 +35,8 @@ def check(request: PrepareJoin, paths: Paths) -> None:
     join_input.check_keys(request)
 
 
-def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> None:
+def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> bool:
+    """Write all keys; True if those of the host have changed, which sshd has been told."""
     paths = machine.paths
     given = {kind for kind, _, _ in request.ssh_root_key}
     for triple in request.ssh_root_key:
@@ -53,6 +54,7 @@ def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> None:
     if changed:
         machine.say(f"host keys replaced: {', '.join(changed)}")
         machine.daemon_util("reload-ssh-keys")
+    return bool(changed)
 
 
 def _install_key(triple: KeyTriple, path: str, files: FileSet, directory_mode: int) -> bool:

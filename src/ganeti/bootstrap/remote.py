@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Running our own helpers on a machine that is not a node yet, over the system's ssh (S3.3)."""
 
+import json
 import os
 import re
+import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import Thread, Timer
+from typing import Any
 
 from ganeti.base.errors import CommandError
-from ganeti.bootstrap.machine import Machine, last_words
+from ganeti.bootstrap.machine import Machine, last_lines, last_words
 
 HELPERS = "/usr/lib/ganeti"
 CONNECT_WITHIN_S = 10
@@ -34,22 +40,30 @@ class Remote:
         """
         command = [f"{HELPERS}/{helper}", *words]
         done = None
-        for options in self._host_key_options():
-            done = self.machine.run([*self._ssh(options), "--", *command], stdin=text, timeout_s=timeout_s, check=False)
+        for options in self.host_key_options():
+            done = self.machine.run(
+                [*self.ssh_words(options), "--", *command], stdin=text, timeout_s=timeout_s, check=False
+            )
             if done.returncode == 0:
                 return done.stdout
             if done.returncode != SSH_FAILED or not _UNKNOWN_KEY.search(done.stderr):
                 break
         assert done is not None
-        raise CommandError(self._explain(helper, done.returncode, done.stderr, last_words(done)))
+        raise CommandError(self.explain(helper, done.returncode, done.stderr, last_words(done)))
 
-    def _ssh(self, options: list[str]) -> list[str]:
+    def begin(self, helper: str, *words: str) -> "Conversation":
+        """Start *helper* there, to talk with it; raises `CommandError` where there is no ssh here."""
+        return Conversation(self, helper, words)
+
+    def ssh_words(self, options: list[str]) -> list[str]:
+        """The command that reaches the machine, without what is to run there."""
         asks = sys.stdin is not None and sys.stdin.isatty()
         words = ["ssh", "-o", "EscapeChar=none", "-o", f"BatchMode={'no' if asks else 'yes'}", "-o", "ForwardAgent=no"]
         words += ["-o", f"ConnectTimeout={CONNECT_WITHIN_S}", "-o", "CheckHostIP=no"]
         return [*words, *options, "-p", str(self.port), "-l", "root", self.name]
 
-    def _host_key_options(self) -> list[list[str]]:
+    def host_key_options(self) -> list[list[str]]:
+        """What to try one after the other, until a host key is known."""
         if not self.check_host_key:
             return [
                 ["-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={os.devnull}", "-o", "LogLevel=ERROR"]
@@ -59,7 +73,8 @@ class Remote:
         cluster += ["-o", f"UserKnownHostsFile={self.machine.paths.known_hosts}", "-o", "GlobalKnownHostsFile=none"]
         return [cluster, ["-o", f"StrictHostKeyChecking={'ask' if asks else 'yes'}"]]
 
-    def _explain(self, helper: str, status: int, errors: str, words: str) -> str:
+    def explain(self, helper: str, status: int, errors: str, words: str) -> str:
+        """One sentence for an exit *status* of ssh or the helper."""
         if status == SSH_FAILED and _UNKNOWN_KEY.search(errors):
             return (
                 f"The ssh host key of {self.name} is not known here: enter it into known_hosts, or add "
@@ -68,3 +83,81 @@ class Remote:
         if status == SSH_FAILED:
             return f"{self.name} cannot be reached as root over ssh: {words}"
         return f"{helper} on {self.name} failed: {words}"
+
+
+class Conversation:
+    """One connection to a helper that runs there: a line of JSON each way, secrets by its standard input alone."""
+
+    def __init__(self, remote: Remote, helper: str, words: tuple[str, ...]) -> None:
+        self._remote = remote
+        self._helper = helper
+        self._command = [f"{HELPERS}/{helper}", *words]
+        self._left = remote.host_key_options()
+        self._errors = ""
+        self._begin()
+
+    def hear_first(self, timeout_s: float) -> dict[str, Any]:
+        """What the helper says when it is there: a machine whose host key is not the cluster's is tried again."""
+        while True:
+            try:
+                return self.hear(timeout_s)
+            except CommandError:
+                status = self._process.returncode
+                if not self._left or status != SSH_FAILED or not _UNKNOWN_KEY.search(self._errors):
+                    raise
+            self._begin()
+
+    def hear(self, timeout_s: float) -> dict[str, Any]:
+        """The helper's next message; raises `CommandError` with what it printed where it has ended instead."""
+        assert self._process.stdout is not None
+        watch = Timer(timeout_s, self._process.kill)
+        watch.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            watch.cancel()
+        if line.endswith(b"\n"):
+            message: dict[str, Any] = json.loads(line)
+            return message
+        status = self.end()
+        if status < 0:
+            raise CommandError(f"{self._helper} on {self._remote.name} did not answer within {timeout_s:g} seconds")
+        said = last_lines(self._errors) or f"exit status {status}"
+        raise CommandError(self._remote.explain(self._helper, status, self._errors, said))
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        """One that has ended says why when it is heard next."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def end(self, within_s: float = 60.0) -> int:
+        """Say no more, and wait until the helper has ended; gives its exit status."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            status = self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        self._listener.join()
+        self._process.stdout.close()
+        return status
+
+    def _begin(self) -> None:
+        words = [*self._remote.ssh_words(self._left.pop(0)), "--", *self._command]
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except FileNotFoundError as err:
+            raise CommandError("The program ssh was not found: install the package that brings it") from err
+        self._listener = Thread(target=self._keep_errors, args=(self._process,), daemon=True)
+        self._listener.start()
+
+    def _keep_errors(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stderr is not None
+        with process.stderr as stream:
+            self._errors = stream.read().decode(errors="replace")

@@ -4,8 +4,10 @@
 from collections.abc import Sequence
 
 from ganeti.bootstrap.daemon_setup import set_up
+from ganeti.bootstrap.joining_machine import converse
 from ganeti.tools import joining
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return joining.run("node-daemon-setup", "Make this machine's node daemon one of a cluster.", set_up, arguments)
+    purpose = "Make this machine's node daemon one of a cluster."
+    return joining.run("node-daemon-setup", purpose, set_up, arguments, conversation=converse)

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
+import socket
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from tests.fakes import pretend_machine as pretend
 
 from ganeti.base.errors import CommandError, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap import join, join_input
+from ganeti.bootstrap import join, join_input, joining_machine
 from ganeti.bootstrap import machine as bootstrap_machine
 from ganeti.bootstrap.daemon_setup import set_up
 from ganeti.bootstrap.prepare_join import prepare
@@ -318,11 +321,11 @@ def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(join.Machine, "here", classmethod(lambda cls: machine))
     machine.paths = machine.paths
     with pytest.raises(PrerequisiteError, match="'node1' is this machine"):
-        join.join_node({"node_name": "node1"})
+        join.Joining({"node_name": "node1"})
     (place / "ssconf_node_primary_ips").write_text("node1 10.77.0.1\nnode3 10.77.0.3\n")
     machine.names["node2"] = "10.77.0.3"
     with pytest.raises(PrerequisiteError, match=r"resolves to 10\.77\.0\.3, which is the address of the node node3"):
-        join.join_node({"node_name": "node2"})
+        join.Joining({"node_name": "node2"})
     machine.names["node3"] = "127.0.1.1"
     cluster = join.ClusterFiles(machine.paths)
     machine.paths = Paths()
@@ -343,23 +346,142 @@ def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, refusal:
     assert "certificate of the node 'node1': run node-cleanup" in said
 
 
-@pytest.mark.requirement("S3.5")
-def test_one_connection_sets_the_node_daemon_up(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each run of a helper is one connection (`test_remote.py`)."""
-    connections: list[str] = []
+class Talk:
+    """The connection to the machine that joins, whose part runs in a thread: this replaces ssh."""
 
-    class Connection:
-        def __init__(self, *_: Any, **__: Any) -> None:
-            pass
+    begun: list[tuple[str, ...]] = []
 
-        def run(self, helper: str, stdin: str, *_: str) -> None:
-            connections.append(helper)
+    def __init__(self, machine: Any, *words: str) -> None:
+        self.begun.append(words)
+        self.failure: GanetiError | None = None
+        ours, theirs = socket.socketpair()
+        self._ours, self._theirs = ours.makefile("rwb"), theirs.makefile("rwb")
+        self._sockets = ours, theirs
+        self._thread = threading.Thread(target=self._converse, args=(machine,))
+        self._thread.start()
 
+    def _converse(self, machine: Any) -> None:
+        try:
+            joining_machine.converse(machine, self._theirs, self._theirs)
+        except GanetiError as err:
+            self.failure = err
+        self._theirs.close()
+        self._sockets[1].close()
+
+    def hear(self, timeout_s: float) -> Any:
+        line = self._ours.readline()
+        if not line:
+            raise CommandError(str(self.failure))
+        return json.loads(line)
+
+    hear_first = hear
+
+    def say(self, message: Any) -> None:
+        self._ours.write(json.dumps(message).encode() + b"\n")
+        self._ours.flush()
+
+    def end(self, within_s: float = 0) -> None:
+        with contextlib.suppress(OSError):
+            self._sockets[0].shutdown(socket.SHUT_WR)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        self._ours.close()
+        self._sockets[0].close()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Any:
+    made = pretend.make(tmp_path / "node2")
+    made.hostname = "node2"
+    made.broken |= {f"check ganeti-{name}" for name in ("noded", "confd", "mond")}
+    return made
+
+
+@pytest.fixture
+def begin(machine: Any, node: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Begins a joining of node2."""
+    prepared = {"ssh_host_key": [list(KEY)], "authorized_keys": {"uuid": [SECOND[2]]}}
+    pem = certificates.issue_node_certificate(AUTHORITY, "node2", "cluster")
+    wanted = {"node_daemon_certificate": pem, "ssconf": {"cluster_name": "cluster"}, "start_node_daemon": True}
     monkeypatch.setattr(join.Machine, "here", lambda: machine)
-    monkeypatch.setattr(join, "Remote", Connection)
     monkeypatch.setattr(join, "ClusterFiles", lambda paths: type("Files", (), {"name": "cluster", "paths": paths}))
     monkeypatch.setattr(join, "resolve_joining", lambda *_: ("node2", "10.77.0.2"))
-    for name in ("prepare_request", "setup_request", "check_answers"):
-        monkeypatch.setattr(join, name, lambda *_, **__: {})
-    join.join_node({"node_name": "node2"})
-    assert connections == ["prepare-node-join", "node-daemon-setup"]
+    monkeypatch.setattr(join, "prepare_request", lambda *_, **__: {"cluster_name": "cluster", **prepared})
+    monkeypatch.setattr(join, "setup_request", lambda *_: {"cluster_name": "cluster", "node_name": "node2", **wanted})
+    monkeypatch.setattr(join, "check_answers", lambda *_: None)
+    monkeypatch.setattr(join.Remote, "begin", lambda remote, *words: Talk(node, *words))
+    monkeypatch.setattr(Talk, "begun", [])
+    return lambda: join.Joining({"node_name": "node2"})
+
+
+@pytest.mark.requirement("S3.5")
+def test_one_connection_sets_everything_up(begin: Any, node: Any, tmp_path: Path) -> None:
+    joining = begin()
+    joining.set_up()
+    joining.asks_cluster()
+    joining.keep()
+    joining.close()
+    assert Talk.begun == [("node-daemon-setup", "--join")]
+    assert (tmp_path / "node2/var/lib/ganeti/server.pem").exists()
+    assert node.told[-5:] == [
+        "reload-ssh-keys",
+        "stop ganeti-noded",
+        "start ganeti-noded",
+        "start ganeti-confd",
+        "start ganeti-mond",
+    ]
+
+
+@pytest.mark.parametrize("end", ["refused", "broken", "daemon", "not asked"])
+def test_a_machine_that_does_not_become_a_node_is_as_it_was(begin: Any, node: Any, tmp_path: Path, end: str) -> None:
+    """Its keys, its files, and what its daemons have written meanwhile; the second try works."""
+    root, data = tmp_path / "node2", tmp_path / "node2/var/lib/ganeti"
+    data.mkdir(parents=True)
+    (data / "notes").write_text("the administrator's")
+    (root / "etc/ssh/ssh_host_ed25519_key").write_text(SECOND[1])
+    before = pretend.tree(root)
+    if end == "daemon":
+        node.broken.add("start ganeti-noded")
+    joining = begin()
+    if end == "daemon":
+        with pytest.raises(CommandError, match="start ganeti-noded"):
+            joining.set_up()
+    elif end != "not asked":
+        joining.set_up()
+        (data / "config.sqlite").write_text("a copy")
+        if end == "refused":
+            joining.asks_cluster()
+            joining.take_back()
+    joining.close()
+    assert pretend.tree(root) == before
+    if end in ("refused", "broken"):
+        assert node.told[-4:] == ["stop ganeti-mond", "stop ganeti-confd", "stop ganeti-noded", "reload-ssh-keys"]
+    node.broken.discard("start ganeti-noded")
+    again = begin()
+    again.set_up()
+    again.keep()
+    assert (data / "server.pem").exists()
+
+
+def test_a_machine_whose_job_goes_on_stays_set_up(begin: Any, tmp_path: Path) -> None:
+    joining = begin()
+    joining.set_up()
+    joining.asks_cluster()
+    joining.close()
+    assert (tmp_path / "node2/var/lib/ganeti/server.pem").exists()
+
+
+def test_a_node_that_comes_back_has_its_old_daemons_again(begin: Any, node: Any, tmp_path: Path) -> None:
+    place = tmp_path / "node2/var/lib/ganeti"
+    place.mkdir(parents=True)
+    old = certificates.issue_node_certificate(AUTHORITY, "node2", "cluster")
+    (place / "server.pem").write_text(old)
+    node.broken.clear()
+    joining = begin()
+    joining.set_up()
+    assert (place / "server.pem").read_text() != old
+    (place / "config.sqlite").write_text("its copy")
+    joining.take_back()
+    assert (place / "server.pem").read_text() == old
+    assert (place / "config.sqlite").exists()
+    assert node.told[-3:] == ["start ganeti-noded", "start ganeti-confd", "start ganeti-mond"]

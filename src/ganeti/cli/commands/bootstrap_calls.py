@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ganeti.bootstrap.join import Joining
     from ganeti.bootstrap.own_mastership import OwnMastership
 
 
@@ -21,11 +22,11 @@ def make_cluster(options: dict[str, Any]) -> None:
     init_cluster(options)
 
 
-def join(options: dict[str, Any]) -> None:
-    """Give a machine the cluster's keys over ssh and start its node daemon."""
-    from ganeti.bootstrap.join import join_node
+def begin_joining(options: dict[str, Any]) -> Joining:
+    """Reach a machine over ssh that is to get the cluster's keys and a node daemon."""
+    from ganeti.bootstrap.join import Joining
 
-    join_node(options)
+    return Joining(options)
 
 
 def offer_token(options: dict[str, Any], tell: Callable[[str], None]) -> None:

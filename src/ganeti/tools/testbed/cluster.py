@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Making a cluster of a testbed's nodes, by the commands an administrator would type."""
 
+import subprocess
 from collections.abc import Callable
 
 from ganeti.base.errors import CommandError
@@ -26,13 +27,22 @@ HYPERVISOR_PARAMETERS = {
 
 
 def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
-    """Initialise the cluster on the first node and add all others; raises `CommandError` with what a command said."""
+    """Initialise the cluster on the first node and add all others at the same time.
+
+    Raises `CommandError` with what a command said.
+    """
     first, *others = bed.nodes
     say(f"gnt-cluster init {layout.CLUSTER_NAME} on {first.name}")
     _command(bed, *init_command(bed))
+    if others:
+        say(f"gnt-node add {', '.join(node.name for node in others)}")
+    joining = []
     for node in others:
-        say(f"gnt-node add {node.name}")
-        _command(bed, "gnt-node", "add", "--no-ssh-key-check", *secondary_words(node), node.name)
+        words = ("gnt-node", "add", "--no-ssh-key-check", *secondary_words(node), node.name)
+        joining.append((words, machine.popen(bed, first.name, *words)))
+    said = [process.communicate() for _, process in joining]
+    for (words, process), (out, errors) in zip(joining, said, strict=True):
+        _check(subprocess.CompletedProcess(words, process.returncode, out, errors))
 
 
 def secondary_words(node: Node) -> list[str]:
@@ -63,7 +73,10 @@ def init_command(bed: Layout) -> list[str]:
 
 
 def _command(bed: Layout, *words: str) -> None:
-    done = machine.run(bed, "node1", *words)
+    _check(machine.run(bed, "node1", *words))
+
+
+def _check(done: "subprocess.CompletedProcess[str]") -> None:
     if done.returncode:
         said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
-        raise CommandError(f"{' '.join(words[:2])} failed in the testbed: {said}")
+        raise CommandError(f"{' '.join(done.args[:2])} failed in the testbed: {said}")

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.bootstrap_calls import join, offer_token, take_up_token
-from ganeti.cli.failures import Failure
+from ganeti.cli.commands.bootstrap_calls import begin_joining, offer_token, take_up_token
+from ganeti.cli.failures import Failure, ServerError
 from ganeti.cli.infotext import scalar
 from ganeti.cli.invocation import err, out
 from ganeti.cli.values import RESET, read_int
@@ -38,10 +38,22 @@ def add(call: Invocation) -> int:
         "verbose": bool(call.get("verbose")),
         "debug": bool(call.get("debug")),
     }
-    # What the master would refuse, it shall refuse before the machine is changed.
-    jobs.ask(call, {**opcode(call), "dry_run": True})
-    join(join_options)
-    return jobs.run(call, opcode(call))
+    joining = begin_joining(join_options)
+    try:
+        # What the master would refuse, it shall refuse before the machine is changed.
+        jobs.ask(call, {**opcode(call), "dry_run": True})
+        joining.set_up()
+        joining.asks_cluster()
+        try:
+            status = jobs.run(call, opcode(call))
+        except ServerError as error:
+            if error.name != "JobLost":
+                joining.take_back()
+            raise
+        joining.keep()
+    finally:
+        joining.close()
+    return status
 
 
 def token(call: Invocation) -> int:

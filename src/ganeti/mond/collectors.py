@@ -14,7 +14,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.mond.cluster import ClusterView
 from ganeti.mond.guest_changes import GuestChanges
-from ganeti.node.collectors import cgroups, diagnose, diskstats, drbd, instances, load, lv, storage
+from ganeti.node.collectors import cgroups, cpu_load, diagnose, diskstats, drbd, instances, lv, storage
 from ganeti.node.collectors.looks import Looks
 from ganeti.node.collectors.report import NEEDS_A_PERSON, OK, PERFORMANCE, STATUS
 from ganeti.node.hypervisors.interface import Sighting
@@ -42,8 +42,8 @@ class Node:
     """Signs what somebody acts on."""
     ssconf: Callable[[str], Sequence[str]]
     """The words of one of the node's ssconf files; none where it is not there."""
-    busy: load.Window = field(default_factory=load.Window)
-    guests_busy: load.Window = field(default_factory=load.Window)
+    busy: cpu_load.Window = field(default_factory=cpu_load.Window)
+    guests_busy: cpu_load.Window = field(default_factory=cpu_load.Window)
     record: FlightRecord | None = None
     """Where it is written that guests come and go."""
     changes: GuestChanges = field(default_factory=GuestChanges)
@@ -55,10 +55,10 @@ class Node:
     _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
     async def sample(self) -> None:
-        """Count once what processors and guests have done; called every `load.SAMPLE_S`."""
+        """Count once what processors and guests have done; called every `cpu_load.SAMPLE_S`."""
         self._seen.clear()
         now_s = time.monotonic()
-        self.busy.add(now_s, load.busy_s(_text(load.PLACE)))
+        self.busy.add(now_s, cpu_load.busy_s(_text(cpu_load.PLACE)))
         guests = await self.guests()
         self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in guests})
         self.note_changes(guests)
@@ -127,7 +127,7 @@ class Collector:
 def collectors(hypervisors: Sequence[str]) -> list[Collector]:
     """All of a node with these hypervisors, in the order in which they are listed."""
     return [
-        Collector(load.NAME, load.CATEGORY, PERFORMANCE, _cpu_load),
+        Collector(cpu_load.NAME, cpu_load.CATEGORY, PERFORMANCE, _cpu_load),
         Collector(diskstats.NAME, diskstats.CATEGORY, PERFORMANCE, _diskstats),
         Collector(drbd.NAME, drbd.CATEGORY, STATUS, _drbd),
         *(_guests_of(hypervisor) for hypervisor in hypervisors),
@@ -141,7 +141,7 @@ def collectors(hypervisors: Sequence[str]) -> list[Collector]:
 
 
 async def _cpu_load(node: Node) -> Any:
-    return load.loads(node.busy.growth())
+    return cpu_load.loads(node.busy.growth())
 
 
 async def _diskstats(node: Node) -> Any:

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ganeti.node.collectors import cgroups, diagnose, diskstats, drbd, load, storage
+from ganeti.node.collectors import cgroups, cpu_load, diagnose, diskstats, drbd, storage
 from ganeti.node.collectors.instances import PAUSED, RUNNING
 
 CONTENT_TYPE = "text/plain"
@@ -135,7 +135,7 @@ def _nothing(data: Any) -> Iterator[Sample]:
 
 
 _READERS: dict[str, Callable[[Any], Iterator[Sample]]] = {
-    load.NAME: _cpu_load,
+    cpu_load.NAME: _cpu_load,
     diskstats.NAME: _diskstats,
     storage.NAME: _storage,
     cgroups.NAME: _guest_groups,

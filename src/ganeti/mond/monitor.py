@@ -8,7 +8,7 @@ from typing import Any
 
 from ganeti.base.errors import GanetiError
 from ganeti.mond.collectors import Collector, Node, collectors, failed
-from ganeti.node.collectors import load
+from ganeti.node.collectors import cpu_load
 from ganeti.node.collectors.report import report
 from ganeti.system.event_loop import Background
 
@@ -67,7 +67,7 @@ class Monitor:
                 missing = True
             except Exception:
                 _log.exception("a sample of loads is missing")
-            await asyncio.sleep(load.SAMPLE_S)
+            await asyncio.sleep(cpu_load.SAMPLE_S)
 
     async def _pace(self, line: "_Line") -> None:
         while True:

@@ -31,14 +31,14 @@ def begin_joining(options: dict[str, Any]) -> Joining:
 
 def offer_token(options: dict[str, Any], tell: Callable[[str], None]) -> None:
     """Wait on the master until a machine has joined with a one-time token."""
-    from ganeti.bootstrap.token_join import offer
+    from ganeti.bootstrap.join_by_token import offer
 
     offer(options, tell)
 
 
 def take_up_token(master: str, token: str) -> None:
     """Have the master that waits with *token* make this machine a node."""
-    from ganeti.bootstrap.token_join import take_up
+    from ganeti.bootstrap.join_by_token import take_up
 
     take_up(master, token)
 

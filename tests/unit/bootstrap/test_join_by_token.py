@@ -16,8 +16,8 @@ import pytest
 
 from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FAILURES_MAX, FailedLogins
-from ganeti.bootstrap import token_join
-from ganeti.bootstrap.token_join import read_token, take_up
+from ganeti.bootstrap import join_by_token
+from ganeti.bootstrap.join_by_token import read_token, take_up
 from ganeti.node import certificates
 
 SECRET = b"s" * 16
@@ -29,12 +29,12 @@ class Master:
     """One that waits at a free port of loopback for one machine."""
 
     def __init__(self, certificate: Path, valid_s: float) -> None:
-        self.token = token_join._token(SECRET, str(certificate))
+        self.token = join_by_token._token(SECRET, str(certificate))
         self.failure: Exception | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        context = token_join._server_context(str(certificate))
-        deadline_s = token_join.time.monotonic() + valid_s
+        context = join_by_token._server_context(str(certificate))
+        deadline_s = join_by_token.time.monotonic() + valid_s
         self._thread = threading.Thread(target=self._serve, args=(context, deadline_s))
         self._thread.start()
 
@@ -44,7 +44,7 @@ class Master:
 
     def _serve(self, context: ssl.SSLContext, deadline_s: float) -> None:
         try:
-            token_join._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
+            join_by_token._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
         except CommandError as err:
             self.failure = err
 
@@ -72,8 +72,8 @@ def master(certificate: Path) -> Iterator[Master]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the two helpers were given, in place of their work."""
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr(token_join.prepare_join, "prepare", lambda data, machine: given.append(json.loads(data)))
-    monkeypatch.setattr(token_join.daemon_setup, "set_up", lambda data, machine: given.append(json.loads(data)))
+    monkeypatch.setattr(join_by_token.prepare_join, "prepare", lambda data, machine: given.append(json.loads(data)))
+    monkeypatch.setattr(join_by_token.daemon_setup, "set_up", lambda data, machine: given.append(json.loads(data)))
     return given
 
 
@@ -86,7 +86,7 @@ def test_a_machine_with_the_token_gets_what_it_needs(master: Master, taken: list
 
 
 def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dict[str, Any]]) -> None:
-    wrong = token_join.base64.urlsafe_b64encode(b"x" * 16 + read_token(master.token)[1]).decode()
+    wrong = join_by_token.base64.urlsafe_b64encode(b"x" * 16 + read_token(master.token)[1]).decode()
     with pytest.raises(PrerequisiteError, match="not the one that the master waits for"):
         take_up(master.place, wrong)
     for junk in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\x16\x03\x01" + b"\0" * 5000):
@@ -100,7 +100,7 @@ def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dic
 def test_whoever_says_the_secret_slowly_keeps_nobody_waiting(
     certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_join, "_STRANGER_S", 0.2)
+    monkeypatch.setattr(join_by_token, "_STRANGER_S", 0.2)
     slow = Master(certificate, valid_s=60.0)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -112,7 +112,7 @@ def test_whoever_says_the_secret_slowly_keeps_nobody_waiting(
         for _ in range(200):  # each in time, all together not
             tls.sendall(b"x")
             time.sleep(0.05)
-    monkeypatch.setattr(token_join, "_STRANGER_S", 20.0)
+    monkeypatch.setattr(join_by_token, "_STRANGER_S", 20.0)
     take_up(slow.place, slow.token)
     slow.end()
     assert len(taken) == 2
@@ -136,7 +136,7 @@ def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
     monkeypatch.setattr(FailedLogins, "too_many", lambda self, address: len(self._times.get(address, ())) >= limit[0])
     limit = [FAILURES_MAX]
     guessed = Master(certificate, valid_s=30.0)
-    wrong = token_join.base64.urlsafe_b64encode(b"x" * 16 + read_token(guessed.token)[1]).decode()
+    wrong = join_by_token.base64.urlsafe_b64encode(b"x" * 16 + read_token(guessed.token)[1]).decode()
     for _ in range(FAILURES_MAX):
         with pytest.raises(PrerequisiteError, match="not the one"):
             take_up(guessed.place, wrong)
@@ -155,7 +155,7 @@ def test_a_machine_that_cannot_be_set_up_tells_the_master(
     def refuse(data: bytes, machine: Any) -> None:
         raise PrerequisiteError("This machine belongs to the cluster 'other'")
 
-    monkeypatch.setattr(token_join.prepare_join, "prepare", refuse)
+    monkeypatch.setattr(join_by_token.prepare_join, "prepare", refuse)
     with pytest.raises(PrerequisiteError, match="belongs to the cluster"):
         take_up(master.place, master.token)
     master.end()
@@ -167,7 +167,7 @@ def test_another_master_is_not_taken_for_this_one(master: Master, taken: list[di
     other = tmp_path / "other.pem"
     other.write_text(certificates.issue_node_certificate(AUTHORITY, "node9", "cluster", ["127.0.0.1"]))
     with pytest.raises(PrerequisiteError, match="is not the master that has given this token"):
-        take_up(master.place, token_join._token(SECRET, str(other)))
+        take_up(master.place, join_by_token._token(SECRET, str(other)))
     assert taken == []
     take_up(master.place, master.token)
 
@@ -198,4 +198,4 @@ def test_a_token_that_is_not_whole(token: str) -> None:
     ],
 )
 def test_the_place_of_the_master(given: str, place: tuple[str, int]) -> None:
-    assert token_join._place(given) == place
+    assert join_by_token._place(given) == place

@@ -38,11 +38,12 @@ def peer(place: Path) -> Side:
     packages = subprocess.run(
         [TREE / "setup/peer-packages"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.strip()
-    for package in Path(packages).glob("ganeti*.deb"):
-        if package.name.startswith(("ganeti_", "ganeti-3.0_")):
+    for package in Path(packages).glob("*.deb"):
+        if package.name.startswith(("ganeti_", "ganeti-3.0_", "python3-")):
             subprocess.run(["dpkg", "-x", package, place], check=True)
     code = place / "usr/share/ganeti/3.0"
-    return Side("peer", ("env", f"PYTHONPATH={code}", "/usr/bin/python3", "-B", f"{code}/import-export"))
+    path = f"{code}:{place}/usr/lib/python3/dist-packages"
+    return Side("peer", ("env", f"PYTHONPATH={path}", "/usr/bin/python3", "-B", f"{code}/import-export"))
 
 
 class Place:

@@ -205,6 +205,77 @@ def test_a_definition_of_an_older_interface_is_run_as_it_expects(fake_bed: FakeB
     fake_bed.run("gnt-backup", "remove", "second")
 
 
+HELD = """#!/bin/sh
+set -eu
+hold() {
+  touch /srv/begun
+  while [ -e /srv/hold ]; do sleep 0.1; done
+}
+case $(basename "$0") in
+export) head -c 1048576 "$EXPORT_DEVICE"; hold; tail -c +1048577 "$EXPORT_DEVICE" ;;
+import) { head -c 1048576; hold; cat; } >"$IMPORT_DEVICE" ;;
+esac
+"""
+"""An OS whose scripts stay in the middle."""
+EXPORT = "gnt-backup export --long-sleep --shutdown-timeout=0 -n node1 web"
+IMPORT = "gnt-backup import --no-start --src-node node1 --src-dir web -n node2 copy"
+
+
+@pytest.fixture(scope="module")
+def held(fake_bed: FakeBed) -> Iterator[FakeBed]:
+    """The instance runs, and has an export on the other node."""
+    directory = "/usr/local/lib/ganeti/os/held"
+    fake_bed.run("mkdir", "-p", directory, node="node2")
+    for step in ("create", "import", "export", "rename"):
+        place = f"printf '%s' \"$1\" >{directory}/{step} && chmod 755 {directory}/{step}"
+        fake_bed.run("sh", "-c", place, "sh", HELD, node="node2")
+    fake_bed.run("sh", "-c", f"echo 10 >{directory}/ganeti_api_version", node="node2")
+    fake_bed.run("gnt-instance", "startup", "web", expect=None)
+    fake_bed.run("gnt-instance", "modify", "--os-type", "held", "web")
+    fake_bed.run("gnt-backup", "export", "--shutdown-timeout=0", "-n", "node1", "web")
+    yield fake_bed
+    fake_bed.run("gnt-instance", "modify", "--os-type", "heartbeat+default", "web")
+
+
+def leftovers(fake_bed: FakeBed) -> str:
+    """Unfinished exports, transfers, their keys and programs, on both nodes."""
+    look = (
+        "ls -d /srv/ganeti/export/*.new /run/ganeti/import-expor[t]/* /run/ganeti/crypto/* 2>/dev/null; "
+        "ps -eo args | grep -E '[i]mport-export|[o]s/held/'; true"
+    )
+    return "".join(fake_bed.run("sh", "-c", look, node=node) for node in ("node1", "node2"))
+
+
+@pytest.mark.parametrize("command", [EXPORT, IMPORT], ids=["export", "import"])
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ("node1", "gnt-job cancel --force $JOB; true"),
+        ("node1", "gnt-job cancel --kill --yes-do-it $JOB"),
+        ("node1", "kill -9 $(cat /run/ganeti/import-export/*/status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)"),
+        ("node2", "kill -9 $(cat /run/ganeti/import-export/*/status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)"),
+    ],
+    ids=["cancelled", "the job", "a process of node1", "a process of node2"],
+)
+def test_what_is_interrupted_in_the_middle_leaves_all_as_before(
+    held: FakeBed, command: str, node: str, words: str
+) -> None:
+    before = (sums(held, "node1", EXPORTS), held.guests(), exports(held))
+    assert len(before[0]) == 1 and before[1] == {"web": ["node2"]}
+    held.run("sh", "-c", "rm -f /srv/begun; touch /srv/hold", node="node2")
+    job = held.submit(*command.split())
+    begun = "ls /srv/begun 2>/dev/null; true"
+    held.wait(lambda: held.run("sh", "-c", begun, node="node2") != "", "the script of the OS is in the middle")
+    held.run("sh", "-c", words.replace("$JOB", str(job)), node=node)
+    held.wait(lambda: held.job_status(job) in ("error", "canceled", "success"), "the job ends")
+    held.run("rm", "/srv/hold", node="node2")
+    assert held.job_status(job) != "success"
+    held.wait(lambda: leftovers(held) == "", f"nothing is left: {leftovers(held)}")
+    assert (sums(held, "node1", EXPORTS), held.guests(), exports(held)) == before
+    assert held.run("gnt-instance", "list", "--no-headers", "-o", "name") == "web\n"
+    held.check()
+
+
 def test_it_may_go_and_come_back_and_its_export_be_removed(fake_bed: FakeBed) -> None:
     before = sums(fake_bed, "node2", STORAGE)
     fake_bed.run("gnt-backup", "export", "--remove-instance", "--shutdown-timeout=0", "-n", "node2", "web")

@@ -7,6 +7,7 @@ ending and renamed. Nothing outside is reached: every name is checked, and links
 
 import configparser
 import os
+import stat
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import file_name_fault, shown
@@ -52,6 +53,26 @@ class Exports:
 
     def make_room(self, directory: str, dump: str, size: int) -> None:
         """An empty file of this size in place of the dump."""
+        image_io.write_raw(self.require_room(directory, dump, size), size, full=False)
+
+    def dump_sizes(self, directory: str, dumps: list[str]) -> list[int]:
+        """In bytes."""
+        sizes = []
+        for path in (self.dump(directory, dump) for dump in dumps):
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError as err:
+                raise BlockDeviceError(
+                    f"The export in {os.path.dirname(path)} is damaged: its dump {os.path.basename(path)} is missing. "
+                    "Export the instance again"
+                ) from err
+            if not stat.S_ISREG(found.st_mode):
+                raise BlockDeviceError(f"The dump {path} is no plain file: remove it, and export the instance again")
+            sizes.append(found.st_size)
+        return sizes
+
+    def require_room(self, directory: str, dump: str, size: int) -> str:
+        """The path of a dump of *size* bytes that is to come."""
         self.begin(directory)
         path = self.dump(directory, dump)
         free = os.statvfs(os.path.dirname(path))
@@ -59,7 +80,7 @@ class Exports:
             raise BlockDeviceError(
                 f"The dump {path} of {size} bytes has no room: {free.f_bavail * free.f_frsize} bytes are free there"
             )
-        image_io.write_raw(path, size, full=False)
+        return path
 
     def publish(self, name: str, config: str) -> None:
         """Give the unfinished directory of *name* its name, durably; an older export goes."""

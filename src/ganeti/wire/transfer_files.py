@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     program: Program | None = None
     """Without it, standard input or output."""
     file: str = ""
-    """A file that is sent, in place of a program."""
+    """A file that is sent or written, in place of a program."""
     waits_for_confirmation: bool = False
     """Whether the sender hears of success only once the file `CONFIRMED` is there."""
 

@@ -2,11 +2,10 @@
 """Node calls about exports: directories with the dumps of an instance's disks and a `config.ini`.
 
 A *directory* is named relative to the node's directory of exports. One whose name ends in `UNFINISHED` is no export
-yet, or holds dumps on their way to an import.
+yet.
 """
 
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.model.node_requests import InstanceSpec
 
 UNFINISHED = ".new"
@@ -40,33 +39,11 @@ class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
     name: str
 
 
-class ExportRead(NodeRequest[Piece], frozen=True, kw_only=True):
-    """The first piece of a dump at or after *offset* that is not empty."""
+class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
+    """The sizes of these dumps in bytes; one that is missing is an error."""
 
     directory: str
-    dump: str
-    offset: int
-    compression: str
-    """``none`` or one of the cluster's compression tools."""
-
-
-class ExportCopyBegin(NodeRequest[str], frozen=True, kw_only=True):
-    """Make room for a dump of *size* bytes; gives a mark of this power-on."""
-
-    directory: str
-    dump: str
-    size: int
-
-
-class ExportCopyWrite(NodeRequest[int], frozen=True, kw_only=True):
-    """Write a piece; gives the offset after it."""
-
-    directory: str
-    dump: str
-    offset: int
-    data: bytes
-    compression: str
-    boot: str
+    dumps: list[str]
 
 
 class ExportFinish(NodeRequest[None], frozen=True, kw_only=True):
@@ -76,6 +53,7 @@ class ExportFinish(NodeRequest[None], frozen=True, kw_only=True):
     config: str
     """Text of its `config.ini`."""
     boot: str
+    """The mark of `ExportDump`; empty where transfers brought the dumps, which they have synced."""
 
 
 class ExportDiscard(NodeRequest[None], frozen=True, kw_only=True):
@@ -104,13 +82,12 @@ class ExportRemove(NodeRequest[bool], frozen=True, kw_only=True):
 
 
 class ImportDump(NodeRequest[None], frozen=True, kw_only=True):
-    """Have the OS fill one disk from a dump; *boot* is the mark of `ExportCopyBegin` where it was copied here."""
+    """Have the OS fill one disk from a dump that this node keeps."""
 
     instance: InstanceSpec
     index: int
     directory: str
     dump: str
-    boot: str
     debug: int
     token: str = ""
     """Names the run of the script (`ScriptOutput`)."""

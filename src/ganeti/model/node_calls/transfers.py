@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Node calls about transfers: the data of a disk on its way to a node of another cluster, or from one.
+"""Node calls about transfers: the data of a disk on its way to another node, of this cluster or of another.
 
 A transfer is a process of its own on the node (`import-export`) with a directory that tells how far it is. A key is
 made for one instance on its way and valid for a day.
@@ -49,41 +49,45 @@ class TransferKeyRemove(NodeRequest[None], frozen=True, kw_only=True):
     name: str
 
 
-class TransferReceive(NodeRequest[int], frozen=True, kw_only=True):
-    """Wait for the data of a disk, which the OS then imports; gives the port."""
+class DiskTransfer(msgspec.Struct, frozen=True, kw_only=True):
+    """A disk on its way, as one of its two nodes is told of it."""
 
     name: str
+    """Of the transfer on this node."""
     key: str
     authority: str
-    """The certificate of the sender, PEM."""
+    """The certificate of the other side, PEM."""
     magic: str
     compress: str
-    connect_timeout_s: int
-    bind: str
     instance: InstanceSpec
     index: int
     debug: int
+    token: str = ""
+    """Names the run of the OS's script (`ScriptOutput`)."""
+    directory: str = ""
+    """Of an export, where a dump or a copy in it has a part."""
+    dump: str = ""
+    """The dump in it that is sent or written; without it the OS's script reads or fills the disk."""
+
+
+class TransferReceive(NodeRequest[int], frozen=True, kw_only=True):
+    """Wait for the data of a disk; gives the port."""
+
+    transfer: DiskTransfer
+    connect_timeout_s: int
+    bind: str
+    size: int = 0
+    """Bytes that a dump takes, where that is known."""
 
 
 class TransferSend(NodeRequest[None], frozen=True, kw_only=True):
-    """Send the data of a disk, as the OS exports it."""
+    """Send the data of a disk."""
 
-    name: str
-    key: str
-    authority: str
-    magic: str
-    compress: str
+    transfer: DiskTransfer
     host: str
     port: int
-    instance: InstanceSpec
-    index: int
-    debug: int
-    directory: str = ""
-    """Of an unfinished export, where something is read from there."""
-    dump: str = ""
-    """A dump in it that is sent instead of what the OS exports."""
     copied: bool = False
-    """The OS reads the copies in it."""
+    """The OS reads the copies in the directory (`ExportCopyDisks`)."""
 
 
 class TransferStates(NodeRequest[list[TransferState]], frozen=True, kw_only=True):

@@ -6,30 +6,25 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.disk_copy import Piece
 from ganeti.model.node_calls.exports import (
-    UNFINISHED,
-    ExportCopyBegin,
     ExportCopyDisks,
-    ExportCopyWrite,
     ExportDiscard,
     ExportDump,
+    ExportDumpSizes,
     ExportEndCopies,
     ExportFinish,
     ExportInfo,
     ExportList,
-    ExportRead,
     ExportRemove,
     ImportDump,
 )
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.actions.disk_copy import packed
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
-from ganeti.node.storage import compression, image_io, pieces
+from ganeti.node.storage import image_io
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
 
@@ -86,30 +81,18 @@ async def export_end_copies(node: NodeState, asked: ExportEndCopies) -> None:
     await node.hypervisor(asked.hypervisor).devices.end_copies(asked.name)
 
 
-@answers(ExportRead, timeout_s=NORMAL_S, changes=False)
-async def export_read(node: NodeState, asked: ExportRead) -> Piece:
-    path = Exports(node.paths).dump(asked.directory, asked.dump)
-    return await packed(node, await _at_work(pieces.read, path, asked.offset), asked.compression)
-
-
-@answers(ExportCopyBegin, timeout_s=SLOW_S)
-async def export_copy_begin(node: NodeState, asked: ExportCopyBegin) -> str:
-    await _at_work(Exports(node.paths).make_room, asked.directory, asked.dump, asked.size)
-    return boot_identity()
-
-
-@answers(ExportCopyWrite)
-async def export_copy_write(node: NodeState, asked: ExportCopyWrite) -> int:
-    _require_same_boot(asked.dump, asked.boot)
-    path = Exports(node.paths).dump(asked.directory, asked.dump)
-    data = await compression.decompress(node.world, asked.compression, asked.data)
-    return await _at_work(pieces.write, path, asked.offset, data)
+@answers(ExportDumpSizes, timeout_s=FAST_S, changes=False)
+async def export_dump_sizes(node: NodeState, asked: ExportDumpSizes) -> list[int]:
+    return await _at_work(Exports(node.paths).dump_sizes, asked.directory, asked.dumps)
 
 
 @answers(ExportFinish, timeout_s=SLOW_S)
 async def export_finish(node: NodeState, asked: ExportFinish) -> None:
     """All dumps are here: they are an export from now on."""
-    _require_same_boot(f"of {asked.name}", asked.boot)
+    if asked.boot and asked.boot != boot_identity():
+        raise BlockDeviceError(
+            f"This node has restarted while {asked.name} was exported, so a part may be missing: begin again"
+        )
     await _at_work(Exports(node.paths).publish, asked.name, asked.config)
     node.world.log(f"export of instance {asked.name} kept here")
 
@@ -141,8 +124,6 @@ async def export_remove(node: NodeState, asked: ExportRemove) -> bool:
 @answers(ImportDump, timeout_s=DAY_S)
 async def import_dump(node: NodeState, asked: ImportDump) -> None:
     """Run the import script of the instance's OS on one of its disks (which are assembled if they were not)."""
-    if asked.directory.endswith(UNFINISHED):
-        _require_same_boot(asked.dump, asked.boot)
     path = Exports(node.paths).dump(asked.directory, asked.dump)
     disks = await attach_files(node, asked.instance)
     await runner.import_disk(
@@ -156,10 +137,3 @@ async def import_dump(node: NodeState, asked: ImportDump) -> None:
         token=asked.token,
     )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} imported by OS {asked.instance.os}")
-
-
-def _require_same_boot(what: str, boot: str) -> None:
-    if boot != boot_identity():
-        raise BlockDeviceError(
-            f"This node has restarted while the dump {what} was made, so a part may be missing: begin again"
-        )

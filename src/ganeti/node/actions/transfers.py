@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Node calls that bring disks to another cluster, and take them from there."""
+"""Node calls that bring the data of disks to another node, of this cluster or of another, and take them there."""
 
 import ipaddress
 
+import msgspec
+
 from ganeti.model.node_calls.transfers import (
+    DiskTransfer,
     TransferConfirm,
     TransferEnd,
     TransferKey,
@@ -18,8 +21,10 @@ from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import FAST_S, NORMAL_S, answers
 from ganeti.node.exports import Exports
+from ganeti.node.os import output
 from ganeti.node.os.runner import Prepared, prepared_export, prepared_import
 from ganeti.node.state import NodeState
+from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.transfers import Transfers
 from ganeti.wire.transfer_files import RECEIVE, SEND, Program, Task
 
@@ -38,53 +43,65 @@ async def transfer_key_remove(node: NodeState, asked: TransferKeyRemove) -> None
 
 @answers(TransferReceive, timeout_s=NORMAL_S)
 async def transfer_receive(node: NodeState, asked: TransferReceive) -> int:
-    disks = await attach_files(node, asked.instance)
-    prepared = prepared_import(node.world, asked.instance, disks, asked.index, debug=asked.debug)
-    task = Task(
-        mode=RECEIVE,
-        key="",
-        certificate="",
-        authority="",
-        magic=asked.magic,
-        compress=asked.compress,
+    what = asked.transfer
+    program, file = None, ""
+    if what.dump:
+        file = await in_thread(Exports(node.paths).require_room, what.directory, what.dump, asked.size)
+    else:
+        disks = await attach_files(node, what.instance)
+        prepared = prepared_import(node.world, what.instance, disks, what.index, debug=what.debug)
+        program = _program(prepared, what.token)
+    task = msgspec.structs.replace(
+        _task(RECEIVE, what, asked.size),
         bind=asked.bind,
         family=ipaddress.ip_address(asked.bind).version,
         connect_timeout_s=asked.connect_timeout_s,
-        expected_mib=asked.instance.disks[asked.index].size_mib,
-        program=_program(prepared),
+        program=program,
+        file=file,
         waits_for_confirmation=True,
     )
-    status = await Transfers(node.world).start(asked.name, asked.key, asked.authority, task)
-    node.world.log(f"disk {asked.index} of instance {asked.instance.name}: waiting for it on port {status.listen_port}")
+    status = await Transfers(node.world).start(what.name, what.key, what.authority, task)
+    node.world.log(f"disk {what.index} of instance {what.instance.name}: waiting for it on port {status.listen_port}")
     return status.listen_port or 0
 
 
 @answers(TransferSend, timeout_s=NORMAL_S)
 async def transfer_send(node: NodeState, asked: TransferSend) -> None:
-    program, file = None, ""
-    if asked.dump:
-        file = Exports(node.paths).dump(asked.directory, asked.dump)
+    what = asked.transfer
+    program, file, size = None, "", 0
+    if what.dump:
+        exports = Exports(node.paths)
+        file = exports.dump(what.directory, what.dump)
+        (size,) = await in_thread(exports.dump_sizes, what.directory, [what.dump])
     else:
         disks = await _source(node, asked)
-        prepared = prepared_export(node.world, asked.instance, disks, asked.index, debug=asked.debug)
-        program = _program(prepared, tells_size=True)
-    task = Task(
-        mode=SEND,
-        key="",
-        certificate="",
-        authority="",
-        magic=asked.magic,
-        compress=asked.compress,
+        prepared = prepared_export(node.world, what.instance, disks, what.index, debug=what.debug)
+        program = _program(prepared, what.token, tells_size=True)
+    task = msgspec.structs.replace(
+        _task(SEND, what, size),
         host=asked.host,
         port=asked.port,
         connect_timeout_s=CONNECT_TIMEOUT_S,
         connect_retries=CONNECT_RETRIES,
-        expected_mib=asked.instance.disks[asked.index].size_mib,
         program=program,
         file=file,
     )
-    await Transfers(node.world).start(asked.name, asked.key, asked.authority, task)
-    node.world.log(f"disk {asked.index} of instance {asked.instance.name} goes to {asked.host} port {asked.port}")
+    await Transfers(node.world).start(what.name, what.key, what.authority, task)
+    node.world.log(f"disk {what.index} of instance {what.instance.name} goes to {asked.host} port {asked.port}")
+
+
+def _task(mode: str, what: DiskTransfer, size: int) -> Task:
+    """What both sides do alike; *size* is 0 where the dump's is not known. The key is found by its name later."""
+    size_mib = what.instance.disks[what.index].size_mib if what.index < len(what.instance.disks) else None
+    return Task(
+        mode=mode,
+        key="",
+        certificate="",
+        authority="",
+        magic=what.magic,
+        compress=what.compress,
+        expected_mib=size / MIB if size else size_mib,
+    )
 
 
 @answers(TransferStates, timeout_s=FAST_S, changes=False)
@@ -104,13 +121,15 @@ async def transfer_end(node: NodeState, asked: TransferEnd) -> None:
 
 
 async def _source(node: NodeState, asked: TransferSend) -> list[AttachedDisk]:
+    what = asked.transfer
     if not asked.copied:
-        return await attach_files(node, asked.instance)
+        return await attach_files(node, what.instance)
     exports = Exports(node.paths)
-    return [AttachedDisk(spec=disk, path=exports.copy(asked.directory, disk.index)) for disk in asked.instance.disks]
+    return [AttachedDisk(spec=disk, path=exports.copy(what.directory, disk.index)) for disk in what.instance.disks]
 
 
-def _program(prepared: Prepared, *, tells_size: bool = False) -> Program:
+def _program(prepared: Prepared, token: str, *, tells_size: bool = False) -> Program:
+    output.begin(token, prepared.log_path)
     return Program(
         argv=prepared.argv, env=prepared.env, cwd=prepared.cwd, log_path=prepared.log_path, tells_size=tells_size
     )

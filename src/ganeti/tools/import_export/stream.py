@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from ganeti.base.errors import CommandError, TransportError
 from ganeti.system.files import single_digit, take_number
+from ganeti.tools.import_export.sinks import NewFile, Pipe, Sink
 from ganeti.wire.transfer_files import Program, Task
 
 CHUNK = 256 * 1024
@@ -114,7 +115,7 @@ def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> N
         process = running.start(_compressor(task.compress), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None and process.stdout is not None
         into = process.stdin
-        running.beside(lambda: _pump_and_close(_reading(source, mark), into, meter, len(mark)))
+        running.beside(lambda: _pump_and_close(_reading(source, mark), Pipe(into), meter, len(mark)))
         _pump(_reading(process.stdout, b""), tunnel.sendall, Meter(), 0)
     running.end_well()
 
@@ -130,7 +131,7 @@ def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -
         assert process.stdin is not None and process.stdout is not None
         from_compressor = _checked(_reading(process.stdout, b""), task.magic)
         running.beside(lambda: _pump_and_close(from_compressor, _target(task, running), meter, 0))
-        _pump_and_close(_receiving(tunnel), process.stdin, Meter(), 0)
+        _pump_and_close(_receiving(tunnel), Pipe(process.stdin), Meter(), 0)
     running.end_well()
 
 
@@ -140,7 +141,7 @@ def _compressor(tool: str) -> list[str]:
 
 def _source(task: Task, meter: Meter, running: Running) -> IO[bytes]:
     if task.file:
-        return open(task.file, "rb", buffering=0)
+        return open(os.open(task.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb", buffering=0)
     if task.program is None:
         return open(0, "rb", buffering=0, closefd=False)
     env: dict[str, str] = {}
@@ -155,12 +156,14 @@ def _source(task: Task, meter: Meter, running: Running) -> IO[bytes]:
     return process.stdout
 
 
-def _target(task: Task, running: Running) -> IO[bytes]:
+def _target(task: Task, running: Running) -> Sink:
+    if task.file:
+        return NewFile(task.file)
     if task.program is None:
-        return open(1, "wb", buffering=0, closefd=False)
+        return Pipe(open(1, "wb", buffering=0, closefd=False))
     process = _start(task.program, running, {}, stdin=subprocess.PIPE, stdout=None)
     assert process.stdin is not None
-    return process.stdin
+    return Pipe(process.stdin)
 
 
 def _start(program: Program, running: Running, extra: dict[str, str], **options: Any) -> subprocess.Popen[bytes]:
@@ -226,14 +229,9 @@ def _pump(read: Callable[[], bytes], write: Callable[[bytes], Any], meter: Meter
         meter.bytes += len(data)
 
 
-def _pump_and_close(read: Callable[[], bytes], into: IO[bytes], meter: Meter, of_mark: int) -> None:
+def _pump_and_close(read: Callable[[], bytes], into: Sink, meter: Meter, of_mark: int) -> None:
     try:
-        _pump(read, lambda data: _write(into, data), meter, of_mark)
+        _pump(read, into.write, meter, of_mark)
+        into.finish()
     finally:
         into.close()
-
-
-def _write(into: IO[bytes], data: bytes) -> None:
-    content = memoryview(data)
-    while content:
-        content = content[os.write(into.fileno(), content) :]

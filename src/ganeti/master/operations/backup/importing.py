@@ -13,13 +13,15 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import host_name_fault, shown
-from ganeti.master.operations.backup.dumps import check_compression, copy_dump, discarding, require_compression
+from ganeti.master.operations.backup.between_nodes import BetweenNodes
+from ganeti.master.operations.backup.dumps import check_compression, require_compression
+from ganeti.master.operations.backup.transfers import Dump
 from ganeti.master.operations.instance.creation.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.os.script_output import followed, tell_new_name
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model.locks import instance_lock, node_lock
-from ganeti.model.node_calls.exports import UNFINISHED, ExportDiscard, ExportInfo, ExportList, ImportDump
+from ganeti.model.node_calls.exports import ExportDumpSizes, ExportInfo, ExportList, ImportDump
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.parameters import BACKEND_PARAMETERS
 from ganeti.model.traits import Catalogue
@@ -75,6 +77,8 @@ async def find_source(asked: CreationParameters, ctx: OperationContext, view: Co
             "compression = none into its config.ini",
             WRONG_INPUT,
         )
+    dumps = [disk.dump for disk in export.disks if disk.dump]
+    await ask(ctx.nodes, node.uuid, ExportDumpSizes(directory=directory, dumps=dumps))  # refuses one that is missing
     return Source(node.uuid, node.name, directory, export)
 
 
@@ -121,27 +125,28 @@ async def import_disks(
     ctx: OperationContext, spec: InstanceSpec, source: Source, compress: str, secret: dict[str, Any], debug: int
 ) -> None:
     """Open the disks, with their undo, and have the OS fill them from the dumps; they stay open."""
-    await ctx.undo.push(discarding(spec.name, spec.primary_node_uuid, spec.primary_node))
     plan = plan_of(ctx, spec)
     await push_undo(ctx, plan.open())
     await open_disks(ctx, plan)
     full = replace(spec, osparams=spec.osparams | secret)
-    here = source.node_uuid == spec.primary_node_uuid
     ctx.log.info("* running the instance OS import scripts...")
-    for index, disk in enumerate(source.export.disks):
-        if not disk.dump:
+    dumps = {index: disk.dump for index, disk in enumerate(source.export.disks) if disk.dump}
+    for index in range(len(source.export.disks)):
+        if index not in dumps:
             ctx.log.warning(f"The export has no dump of disk {index}: it stays empty")
-            continue
-        directory, boot = source.directory, ""
-        if not here:
-            directory = f"{spec.name}{UNFINISHED}"
+    if source.node_uuid == spec.primary_node_uuid:
+        for index, dump in dumps.items():
+            request = ImportDump(instance=full, index=index, directory=source.directory, dump=dump, debug=debug)
+            await _run(ctx, spec.primary_node_uuid, request)
+    elif dumps:
+        way = BetweenNodes(
+            ctx, source.node_uuid, spec.primary_node_uuid, compress, debug, f"import of {spec.uuid} from a node"
+        )
+        await way.begin()
+        for index, dump in dumps.items():
             ctx.log.info(f"Copying the dump of disk {index} from {source.node_name}")
-            places = (source.node_uuid, source.directory), (spec.primary_node_uuid, directory)
-            boot = await copy_dump(ctx, *places, disk.dump, compress)
-        request = ImportDump(instance=full, index=index, directory=directory, dump=disk.dump, boot=boot, debug=debug)
-        await _run(ctx, spec.primary_node_uuid, request)
-        if not here:
-            await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
+            await way.carry(spec, index, dump=Dump(source.directory, dump), receiver_spec=full)
+        await way.end()
     if source.export.name != spec.name:
         await tell_new_name(ctx, full, source.export.name, debug)
 
@@ -151,6 +156,7 @@ async def _run(ctx: OperationContext, node_uuid: str, request: ImportDump) -> No
         ctx,
         node_uuid,
         lambda token: ask(ctx.nodes, node_uuid, replace(request, token=token), deadline_s=IMPORT_TIMEOUT_S),
+        until_cancelled=True,
     )
 
 

@@ -15,16 +15,17 @@ from ganeti.base.names import host_name_fault, shown
 from ganeti.master.operations.backup.dumps import check_compression
 from ganeti.master.operations.backup.transfers import (
     KEY_VALID_S,
-    end_all,
-    ending,
+    RECEIVE,
+    TransferSide,
+    confirm,
     follow,
+    new_key_name,
     removing_key,
-    transfer_name,
 )
 from ganeti.master.operations.instance.creation.creation_parameters import CreationParameters
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
 from ganeti.model.node_calls.instances import InstanceRunRename
-from ganeti.model.node_calls.transfers import TransferConfirm, TransferKeyMake, TransferKeyRemove, TransferReceive
+from ganeti.model.node_calls.transfers import TransferKeyMake, TransferKeyRemove
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -90,8 +91,8 @@ class Reception:
         self._spec = spec
         self._sender = sender
         self._node = spec.primary_node_uuid
-        self._key = f"x509-{ctx.entropy.token(_SALT_BYTES).hex()}"
-        self._names = [transfer_name(ctx, "import", disk.index) for disk in spec.disks]
+        self._key = new_key_name(ctx)
+        self._sides: list[TransferSide] = []
 
     async def receive(self, compress: str, secret: dict[str, Any], debug: int) -> None:
         """Open the disks, with their undo, wait for the sender, and have the OS fill them; they stay open."""
@@ -106,27 +107,17 @@ class Reception:
         domain_secret = ctx.master.domain_secret()
         bind = ctx.config.view().node(self._node).primary_ip
         waiting = []
-        for disk, name in zip(spec.disks, self._names, strict=True):
-            await ctx.undo.push(ending(name, self._node, spec.primary_node))
+        for disk in spec.disks:
+            side = TransferSide(ctx, RECEIVE, full, disk.index, (self._node, spec.primary_node), self._key)
+            self._sides.append(side)
             magic = ctx.entropy.token(_MAGIC_BYTES).hex()
-            request = TransferReceive(
-                name=name,
-                key=self._key,
-                authority=self._sender.authority,
-                magic=magic,
-                compress=compress,
-                connect_timeout_s=self._sender.connect_within_s,
-                bind=bind,
-                instance=full,
-                index=disk.index,
-                debug=debug,
-            )
-            port = await ask(ctx.nodes, self._node, request)
+            what = self._sender.authority, magic, compress, debug
+            port = await side.receive(*what, bind=bind, connect_within_s=self._sender.connect_within_s)
             waiting.append(disk_info(domain_secret, self._salt(), disk.index, bind, port, magic))
         authority = sign_certificate(domain_secret, self._salt(), made.certificate)
         ctx.log.info(f"Waiting for {self._sender.instance_name} from its cluster, at most {self._wait_s} s")
         ctx.log.add(REMOTE_IMPORT, {"disks": waiting, "x509_ca": authority})
-        await follow(ctx, self._node, self._names, "received", over=lambda state: state.received)
+        await follow(ctx, self._sides, "received", over=lambda state: state.received)
         if self._sender.instance_name != spec.name:
             await ask(
                 ctx.nodes,
@@ -142,14 +133,14 @@ class Reception:
         """The instance is kept: the sender may remove its own. Never raises: nothing here depends on it."""
         ctx = self._ctx
         try:
-            await ask(ctx.nodes, self._node, TransferConfirm(names=self._names))
-            await follow(ctx, self._node, self._names, "confirmed", over=lambda state: state.exit_status == 0)
+            await confirm(ctx, self._sides)
         except GanetiError as err:
             ctx.log.warning(
                 f"The sending cluster could not be told that the instance is here, and keeps its own: {err}"
             )
         with contextlib.suppress(GanetiError):
-            await end_all(ctx, self._node, self._names)
+            for side in self._sides:
+                await side.end()
             await ask(ctx.nodes, self._node, TransferKeyRemove(name=self._key))
 
     def _salt(self) -> str:

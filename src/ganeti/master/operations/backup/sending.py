@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.operations.backup.transfers import end_all, ending, follow, removing_key, transfer_name
-from ganeti.model.node_calls.transfers import TransferKeyRemove, TransferSend
+from ganeti.master.operations.backup.transfers import SEND, Dump, TransferSide, follow, removing_key
+from ganeti.model.node_calls.transfers import TransferKeyRemove
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -65,27 +65,15 @@ async def send_disks(
     """
     node, node_name = spec.primary_node_uuid, spec.primary_node
     await ctx.undo.push(removing_key(destination.key, node, node_name))
-    names = [transfer_name(ctx, "export", disk.index) for disk in spec.disks]
-    for disk, name, (host, port, magic) in zip(spec.disks, names, destination.disks, strict=True):
+    sides = [TransferSide(ctx, SEND, spec, disk.index, (node, node_name), destination.key) for disk in spec.disks]
+    for side, (host, port, magic) in zip(sides, destination.disks, strict=True):
         ctx.stop_if_cancelled()
-        await ctx.undo.push(ending(name, node, node_name))
-        ctx.log.info(f"Sending disk {disk.index} of {spec.name} to {host} port {port}")
-        request = TransferSend(
-            name=name,
-            key=destination.key,
-            authority=destination.authority,
-            magic=magic,
-            compress=compress,
-            host=host,
-            port=port,
-            instance=spec,
-            index=disk.index,
-            debug=debug,
-            directory=directory,
-            dump=dumps[disk.index] if dumps else "",
-            copied=copied,
-        )
-        await ask(ctx.nodes, node, request)
-    await follow(ctx, node, names, "sent", over=lambda state: state.exit_status == 0)
-    await end_all(ctx, node, names)
+        ctx.log.info(f"Sending disk {side.index} of {spec.name} to {host} port {port}")
+        dump = Dump(directory, dumps[side.index]) if dumps else None
+        copies = directory if copied else ""
+        what = destination.authority, magic, compress, debug
+        await side.send(*what, host=host, port=port, dump=dump, copies=copies)
+    await follow(ctx, sides, "sent", over=lambda state: state.exit_status == 0)
+    for side in sides:
+        await side.end()
     await ask(ctx.nodes, node, TransferKeyRemove(name=destination.key))

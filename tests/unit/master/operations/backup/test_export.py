@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -13,34 +13,37 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, PrerequisiteError
+from ganeti.base.errors import ExecutionError, JobCanceled, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.traits import Catalogue
 from ganeti.wire import export_file
 
-MIB = 1024 * 1024
-QUIET = ("instance_info", "script_output", "export_read", "export_list", "bridges_exist")
+QUIET = ("instance_info", "script_output", "transfer_states", "export_list", "bridges_exist", "export_dump_sizes")
+
+
+def state(**changes: Any) -> dict[str, Any]:
+    return {"name": "t", "running": True, "connected": True} | changes
 
 
 class Kept:
-    """A dump on its source node, and what has come to the target."""
+    """What comes to the target, and from where."""
 
     def __init__(self) -> None:
-        self.pieces = {0: b"head", MIB: b"tail"}
-        self.arrived: dict[int, bytes] = {}
+        self.received: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
+        self.states = {"node1": state(), "node3": state(received=True, exit_status=0, done_mib=64)}
         self.config = ""
         self.older: dict[str, list[str]] = {}
 
-    def read(self, name: str, *, offset: int, **_: Any) -> dict[str, Any]:
-        assert name == "node1"
-        at = min((each for each in self.pieces if each >= offset), default=2 * MIB)
-        return {"offset": at, "data": base64.b64encode(self.pieces.get(at, b"")).decode(), "size": 2 * MIB}
+    def receive(self, node: str, /, **asked: Any) -> int:
+        assert node == "node3"
+        self.received.append(asked)
+        return 4711
 
-    def write(self, name: str, *, offset: int, data: bytes, boot: str, **_: Any) -> int:
-        assert (name, boot) == ("node3", "boot-3")
-        self.arrived[offset] = data
-        return offset + len(data)
+    def send(self, node: str, /, **asked: Any) -> None:
+        assert (node, asked["host"], asked["port"]) == ("node1", self.received[-1]["bind"], 4711)
+        self.sent.append(asked)
 
     def finish(self, node: str, /, *, config: str, **_: Any) -> None:
         self.config = config
@@ -58,9 +61,11 @@ def ctx(kept: Kept) -> FakeContext:
     context.config.view().put("instances", instance.uuid, replace(instance, os="noop", tags=["a", "b"]))
     context.nodes.handlers.update(
         export_dump=lambda name, **_: f"boot-{name[-1]}",
-        export_read=kept.read,
-        export_copy_begin=lambda name, **_: f"boot-{name[-1]}",
-        export_copy_write=kept.write,
+        export_dump_sizes=lambda name, *, dumps, **_: [4096 for _ in dumps],
+        transfer_key_make=lambda node, /, **asked: {"name": asked["name"], "certificate": f"of {node}"},
+        transfer_receive=kept.receive,
+        transfer_send=kept.send,
+        transfer_states=lambda node, /, **_: [kept.states[node]],
         export_finish=kept.finish,
         export_list=lambda name, **_: kept.older.get(name, []),
         export_remove=lambda node, /, **_: True,
@@ -73,7 +78,7 @@ def export(ctx: FakeContext, **parameters: Any) -> Any:
 
 
 def steps(ctx: FakeContext) -> list[str]:
-    return [line for line in ctx.story if not line.endswith(QUIET)]
+    return [re.sub("x509-[0-9a-f]+", "x509-KEY", line) for line in ctx.story if not line.endswith(QUIET)]
 
 
 def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, kept: Kept) -> None:
@@ -89,27 +94,70 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
         "node1 export_dump",
         "node1 instance_disks_assemble",
         "node1 instance_start",
-        "node3 export_copy_begin",
-        "node3 export_copy_write",
-        "node3 export_copy_write",
+        "undo: remove the key x509-KEY from node1",
+        "node1 transfer_key_make",
+        "undo: remove the key x509-KEY from node3",
+        "node3 transfer_key_make",
+        "undo: end the transfer import-1.0.0-disk0 on node3",
+        "node3 transfer_receive",
+        "undo: end the transfer export-1.0.0-disk0 on node1",
+        "node1 transfer_send",
+        "node3 transfer_confirm",
+        "node1 transfer_end",
+        "node3 transfer_end",
+        "node1 transfer_key_remove",
+        "node3 transfer_key_remove",
         "node3 export_finish",
         "node1 export_discard",
         "commit SetInstanceState settles",
     ]
-    assert kept.arrived == kept.pieces, "parts that are empty are left out"
+    (received,), (sent,) = kept.received, kept.sent
+    to, of = received["transfer"], sent["transfer"]
+    assert (to.dump, of.dump, received["size"]) == ("disk0.dump", "disk0.dump", 4096)
+    assert (to.authority, of.authority) == ("of node1", "of node3"), "each side knows the other alone"
+    assert to.magic == of.magic != ""
     found = export_file.decode(kept.config)
     assert (found.name, found.os, found.source, found.tags) == ("web1", "noop", "node1", ["a", "b"])
     assert [(disk.dump, disk.size_mib) for disk in found.disks] == [("disk0.dump", 64)]
 
 
-def test_with_long_sleep_it_starts_when_the_target_has_them(ctx: FakeContext) -> None:
-    export(ctx, long_sleep=True)
-    assert steps(ctx).index("node3 export_copy_write") < steps(ctx).index("node1 instance_start")
+@pytest.mark.parametrize("parameters", [{"long_sleep": True}, {"remove_instance": True}])
+def test_what_the_os_reads_goes_to_the_target_at_once_where_the_guest_is_not_to_run(
+    ctx: FakeContext, kept: Kept, parameters: dict[str, Any]
+) -> None:
+    export(ctx, **parameters)
+    (sent,) = kept.sent
+    assert sent["transfer"].dump == ""
+    assert "node1 export_dump" not in ctx.story
+    if "long_sleep" in parameters:
+        assert steps(ctx).index("node3 transfer_confirm") < steps(ctx).index("node1 instance_start")
+
+
+def test_both_nodes_say_what_is_wrong_with_a_transfer(ctx: FakeContext, kept: Kept) -> None:
+    kept.states = {
+        "node1": state(running=False, exit_status=1, error="export ended with status 3"),
+        "node3": state(running=False, exit_status=1, error="The connection was closed before the data began"),
+    }
+    sentence = "Disk 0 could not be copied: node1 says: export ended with status 3; node3 says: The connection was"
+    with pytest.raises(ExecutionError, match=sentence):
+        export(ctx)
+    assert kept.config == ""
+
+
+def test_a_cancelled_export_waits_for_nothing_more(ctx: FakeContext, kept: Kept) -> None:
+    def cancelled() -> None:
+        if kept.sent:
+            raise JobCanceled("cancelled")
+
+    ctx.stop_if_cancelled = cancelled  # type: ignore[method-assign]
+    with pytest.raises(JobCanceled):
+        export(ctx)
+    assert "node3 export_finish" not in ctx.story
 
 
 def test_the_primary_node_may_keep_it(ctx: FakeContext) -> None:
     export(ctx, target_node="node1")
-    assert not [line for line in ctx.story if "export_copy" in line or "export_discard" in line]
+    assert not [line for line in ctx.story if "transfer" in line or "export_discard" in line]
 
 
 def test_an_older_export_on_another_node_goes(ctx: FakeContext, kept: Kept) -> None:
@@ -178,8 +226,10 @@ def test_a_running_guest_is_exported_without_a_stop(copying: FakeContext, kept: 
     assert told[2:5] == [
         "undo: end the copying of disks of web1 on node1",
         "node1 export_copy_disks",
-        "node1 export_dump",
+        "undo: remove the key x509-KEY from node1",
     ]
+    (sent,) = kept.sent
+    assert (sent["copied"], sent["transfer"].directory) == (True, "web1.new")
     assert not [line for line in told if "shutdown" in line or "start" in line or "assemble" in line]
 
 
@@ -205,21 +255,3 @@ def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
     ctx.config.view().put("nodes", node.uuid, replace(node, drained=True))
     with pytest.raises(PrerequisiteError, match="Node node3 is drained: choose another node"):
         export(ctx)
-
-
-def test_rate_and_time_left_are_said_now_and_then(ctx: FakeContext, kept: Kept) -> None:
-    def read(name: str, **words: Any) -> dict[str, Any]:
-        ctx.time_s += 20
-        return kept.read(name, **words)
-
-    ctx.nodes.handlers["export_read"] = read
-    export(ctx)
-    assert [line for line in ctx.lines if "left" in line] == ["disk0.dump: 1 of 2 MiB copied, 0 MiB/s, 40 s left"]
-
-
-def test_a_dump_that_changes_on_its_way_is_not_kept(ctx: FakeContext, kept: Kept) -> None:
-    sizes = iter([2 * MIB, MIB])
-    ctx.nodes.handlers["export_read"] = lambda name, **words: kept.read(name, **words) | {"size": next(sizes)}
-    with pytest.raises(ExecutionError, match=r"disk0.dump has changed its size while it was copied"):
-        export(ctx)
-    assert kept.config == ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,20 +11,22 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
-from ganeti.base.errors import PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.wire.export_file import Export, ExportedDisk, encode
 
 QUIET = (
-    "script_output",
     "node_info",
     "all_instances_info",
     "bridges_exist",
     "export_list",
     "export_info",
     "os_validate",
-    "export_read",
+    "export_dump_sizes",
+    "transfer_states",
+    "script_output",
 )
+STATE = {"name": "t", "running": True, "connected": True, "received": True, "exit_status": 0, "done_mib": 64}
 EXPORT = Export(
     name="old.example.com",
     timestamp=1000,
@@ -46,8 +49,10 @@ def ctx() -> FakeContext:
         all_instances_info=lambda name, **_: [],
         export_list=lambda name, **_: ["old.example.com"] if name == "node1" else [],
         export_info=lambda name, **_: encode(EXPORT),
-        export_read=lambda name, **_: {"offset": 0, "data": "", "size": 0},
-        export_copy_begin=lambda name, **_: "boot-7",
+        export_dump_sizes=lambda name, *, dumps, **_: [4096 for _ in dumps],
+        transfer_key_make=lambda node, /, **asked: {"name": asked["name"], "certificate": f"of {node}"},
+        transfer_receive=lambda node, /, **_: 4711,
+        transfer_states=lambda node, /, **_: [STATE],
     )
     return context
 
@@ -86,20 +91,45 @@ def test_what_was_said_counts(ctx: FakeContext) -> None:
     assert ctx.config.view().instance_disks(instance)[0].size == 128
 
 
-def test_the_dumps_come_to_the_primary_node_and_go_again(ctx: FakeContext) -> None:
-    make(ctx)
-    assert [line for line in ctx.story if not line.endswith(QUIET)][-10:] == [
-        "node2 blockdev_create",
-        "undo: remove the unfinished dumps of new.example.com from node2",
+def test_the_import_script_takes_the_dumps_as_they_come_from_their_node(ctx: FakeContext) -> None:
+    sent: list[dict[str, Any]] = []
+    ctx.nodes.handlers["transfer_send"] = lambda node, /, **asked: sent.append(asked | {"node": node})
+    make(ctx, osparams_secret={"word": "quiet"})
+    told = [re.sub("x509-[0-9a-f]+", "x509-KEY", line) for line in ctx.story if not line.endswith(QUIET)]
+    assert told[told.index("node2 blockdev_create") + 1 :] == [
         "undo: close the disks of new.example.com",
         "node2 instance_disks_assemble",
-        "node2 export_copy_begin",
-        "node2 import_dump",
-        "node2 export_discard",
+        "undo: remove the key x509-KEY from node1",
+        "node1 transfer_key_make",
+        "undo: remove the key x509-KEY from node2",
+        "node2 transfer_key_make",
+        "undo: end the transfer import-1.0.0-disk0 on node2",
+        "node2 transfer_receive",
+        "undo: end the transfer export-1.0.0-disk0 on node1",
+        "node1 transfer_send",
+        "node2 transfer_confirm",
+        "node1 transfer_end",
+        "node2 transfer_end",
+        "node1 transfer_key_remove",
+        "node2 transfer_key_remove",
         "node2 instance_run_rename",
         "node2 instance_disks_shutdown",
         "commit FinishInstance settles",
     ]
+    (asked,) = sent
+    what = asked["transfer"]
+    assert (asked["node"], what.directory, what.dump) == ("node1", "old.example.com", "disk0.dump")
+    assert "quiet" not in str(what), "the node that keeps the export needs no secrets"
+
+
+def test_a_dump_that_is_missing_is_refused_before_anything_is_made(ctx: FakeContext) -> None:
+    def missing(name: str, **_: Any) -> None:
+        raise BlockDeviceError("its dump disk0.dump is missing")
+
+    ctx.nodes.handlers["export_dump_sizes"] = missing
+    with pytest.raises(BlockDeviceError, match="is missing"):
+        make(ctx)
+    assert not [line for line in ctx.story if "undo" in line or "commit" in line]
 
 
 def test_under_its_old_name_it_keeps_its_addresses(ctx: FakeContext) -> None:

@@ -19,7 +19,7 @@ from ganeti.wire import cluster_signatures as signatures
 
 SECRET = "the secret of both"
 _, CERTIFICATE = transfer_certificate("ganeti.example.com", 86400)
-QUIET = ("instance_info", "bridges_exist", "transfer_states")
+QUIET = ("instance_info", "bridges_exist", "transfer_states", "script_output")
 
 
 @pytest.fixture(autouse=True)
@@ -84,11 +84,12 @@ def test_a_moved_instance_is_down_first_and_goes_at_the_end(source: FakeContext)
         "node1 transfer_key_remove",
         "node1 export_discard",
     ]
-    assert (sent[0]["host"], sent[0]["port"], sent[0]["magic"], sent[0].get("dump")) == (
+    what = sent[0]["transfer"]
+    assert (sent[0]["host"], sent[0]["port"], what.magic, what.dump) == (
         "10.0.0.9",
         4711,
         "magic-1",
-        None,
+        "",
     )
     assert source.config.view().uuid_by_name("instances", "web1") is None
     assert "Disk 0 is sent: 5 MiB" in source.lines
@@ -100,7 +101,7 @@ def test_one_that_stays_runs_again_before_its_dump_is_sent(source: FakeContext) 
     export(source)
     story = steps(source)
     assert story.index("node1 export_dump") < story.index("node1 instance_start") < story.index("node1 transfer_send")
-    assert sent[0]["dump"] == "disk0.dump"
+    assert sent[0]["transfer"].dump == "disk0.dump"
     source.story.clear()
     export(source, long_sleep=True)
     story = steps(source)

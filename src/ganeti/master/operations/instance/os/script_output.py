@@ -19,10 +19,20 @@ MOST_LINES = 500
 _TOKEN_BYTES = 16
 
 
-async def followed(ctx: OperationContext, node_uuid: str, run: Callable[[str], Awaitable[T]]) -> T:
-    """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile."""
-    token = ctx.entropy.token(_TOKEN_BYTES).hex()
-    follower = _Follower(ctx, node_uuid, token)
+def new_token(ctx: OperationContext) -> str:
+    """A name for the run of a script."""
+    return ctx.entropy.token(_TOKEN_BYTES).hex()
+
+
+async def followed(
+    ctx: OperationContext, node_uuid: str, run: Callable[[str], Awaitable[T]], *, until_cancelled: bool = False
+) -> T:
+    """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile.
+
+    With *until_cancelled* the script ends where somebody cancels the job, and `JobCanceled` is raised.
+    """
+    token = new_token(ctx)
+    follower = ScriptFollower(ctx, node_uuid, token)
     call = asyncio.ensure_future(run(token))
     ended = asyncio.gather(call, return_exceptions=True)
     try:
@@ -30,6 +40,8 @@ async def followed(ctx: OperationContext, node_uuid: str, run: Callable[[str], A
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(ended), POLL_S)
                 break
+            if until_cancelled:
+                ctx.stop_if_cancelled()
             await follower.tell()
     finally:
         call.cancel()
@@ -50,7 +62,9 @@ async def tell_new_name(ctx: OperationContext, spec: InstanceSpec, old_name: str
     )
 
 
-class _Follower:
+class ScriptFollower:
+    """Tells the lines of one run of a script, named by its token."""
+
     def __init__(self, ctx: OperationContext, node_uuid: str, token: str) -> None:
         self._ctx = ctx
         self._node_uuid = node_uuid

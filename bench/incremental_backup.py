@@ -16,7 +16,8 @@ from measure import report, testbed
 NAME, ADDRESS = "inst1", "10.78.0.1"
 SIZE_MIB = 512
 CHANGED_MIB = 5
-BOOTS_WITHIN_S = 90.0
+BOOTS_WITHIN_S = 180.0
+_AGAIN_S = 30.0
 _SERIAL = f"/run/ganeti/kvm-hypervisor/ctrl/{NAME}.serial"
 _SEND = f"import socket,sys; s=socket.socket(1); s.connect('{_SERIAL}'); s.sendall(sys.argv[1].encode())"
 
@@ -47,11 +48,14 @@ def main() -> None:
         for number in range(2):
             if number:
                 write = f"dd if=/dev/urandom of=/dev/vda bs=1M seek=200 count={CHANGED_MIB}; echo WRIT''TEN"
-                command("python3", "-c", _SEND, f"\n{write}\n")
-                ends_s = time.monotonic() + BOOTS_WITHIN_S
+                ends_s, again_s = time.monotonic() + BOOTS_WITHIN_S, 0.0
+                command("python3", "-c", _SEND, "\n")  # the first line only opens the console
                 while not shows("WRITTEN"):
                     if time.monotonic() > ends_s:
                         sys.exit("the guest does not write")
+                    if time.monotonic() > again_s:
+                        command("python3", "-c", _SEND, f"{write}\n")
+                        again_s = time.monotonic() + _AGAIN_S
                     time.sleep(0.2)
             began = time.monotonic()
             said = command("gnt-backup", "create", "-n", "node2", NAME)

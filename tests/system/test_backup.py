@@ -218,23 +218,23 @@ esac
 """
 """An OS whose scripts stay in the middle."""
 EXPORT = "gnt-backup export --long-sleep --shutdown-timeout=0 -n node1 web"
-IMPORT = "gnt-backup import --no-start --src-node node1 --src-dir web -n node2 copy"
+IMPORT = "gnt-backup import --src-node node1 --src-dir web -n node2 copy"
 
 
 @pytest.fixture(scope="module")
-def held(fake_bed: FakeBed) -> Iterator[FakeBed]:
+def held(fake_bed: FakeBed) -> FakeBed:
     """The instance runs, and has an export on the other node."""
     directory = "/usr/local/lib/ganeti/os/held"
-    fake_bed.run("mkdir", "-p", directory, node="node2")
-    for step in ("create", "import", "export", "rename"):
-        place = f"printf '%s' \"$1\" >{directory}/{step} && chmod 755 {directory}/{step}"
-        fake_bed.run("sh", "-c", place, "sh", HELD, node="node2")
-    fake_bed.run("sh", "-c", f"echo 10 >{directory}/ganeti_api_version", node="node2")
+    for node in ("node1", "node2"):
+        fake_bed.run("mkdir", "-p", directory, node=node)
+        for step in ("create", "import", "export", "rename"):
+            place = f"printf '%s' \"$1\" >{directory}/{step} && chmod 755 {directory}/{step}"
+            fake_bed.run("sh", "-c", place, "sh", HELD, node=node)
+        fake_bed.run("sh", "-c", f"echo 10 >{directory}/ganeti_api_version", node=node)
     fake_bed.run("gnt-instance", "startup", "web", expect=None)
     fake_bed.run("gnt-instance", "modify", "--os-type", "held", "web")
     fake_bed.run("gnt-backup", "export", "--shutdown-timeout=0", "-n", "node1", "web")
-    yield fake_bed
-    fake_bed.run("gnt-instance", "modify", "--os-type", "heartbeat+default", "web")
+    return fake_bed
 
 
 def leftovers(fake_bed: FakeBed) -> str:

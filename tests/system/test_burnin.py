@@ -53,6 +53,6 @@ def test_a_failure_leaves_nothing(bed: FakeBed) -> None:
     said = bed.run(BURNIN, *SMALL, "--rename", "inst8", "inst1", expect=1)
     assert "inst8 exists already" in said
     said = bed.run(BURNIN, "-o", "nosuch", *SMALL[2:], "inst1", expect=1)
-    assert "- Failed after" in said and "see gnt-job info" in said
+    assert "- Failed after" in said and "OS 'nosuch'" in said, "the reason, not where to look for it"
     assert bed.run("gnt-instance", "list", "--no-headers", "-o", "name") == "inst8\n"
     assert "There is no disk template" in bed.run(BURNIN, *SMALL, "-t", "nosuch", "inst1", expect=1)

@@ -80,9 +80,10 @@ class ConfdClient:
                     end_s = min(end_s, self._clock() + _OTHERS_S)
                 newest = max(found, newest or found, key=_newness)
         if newest is None:
-            raise SilentError(
-                f"no answer within {self._expiry_s:g} s (are the clocks right?)" if silent else "no ConfD listens there"
-            )
+            if silent:
+                raise SilentError(f"no answer within {self._expiry_s:g} s (are the key and the clocks right?)")
+            where = " and ".join(f"{address} port {port}" for address, port in self._places)
+            raise SilentError(f"no ConfD can be reached at {where}")
         return newest.answer
 
     def _send(self, connections: Iterable[Any], question: Question) -> set[Any]:

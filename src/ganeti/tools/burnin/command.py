@@ -84,7 +84,7 @@ def check(options: argparse.Namespace, session: Session) -> Wanted:
     kinds = options.reboot_types.split(",")
     if unknown := set(kinds) - set(REBOOT_TYPES):
         raise PrerequisiteError(
-            f"There is no reboot type {', '.join(sorted(unknown))}: use {REBOOT_TYPES}", WRONG_INPUT
+            f"There is no reboot type {', '.join(sorted(unknown))}: use {', '.join(REBOOT_TYPES)}", WRONG_INPUT
         )
     disks = [parse_size_mib(text) for text in options.disk_size.split(",")]
     growth = [parse_size_mib(text) for text in options.disk_growth.split(",")]
@@ -149,7 +149,15 @@ class Run:
             pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
         for number, status in zip(numbers, statuses(self._session, numbers), strict=True):
             if status != SUCCESS:
-                raise CommandError(f"job {number} ended with {status}: see gnt-job info {number}")
+                raise CommandError(f"job {number} ended with {status}: {self._why(number)}")
+
+    def _why(self, number: int) -> str:
+        """What the job says itself, if it says anything."""
+        rows = self._session.ask("QueryJobs", [number], ["opresult"])
+        for result in reversed(rows[0][0] if rows and rows[0] else []):
+            if isinstance(result, list | tuple) and len(result) == 2 and isinstance(result[1], list | tuple):
+                return str(result[1][0]) if result[1] else str(result[0])
+        return f"see gnt-job info {number}"
 
     def _look(self, wanted: Wanted) -> None:
         """What others see of the instances: their pages, and their states in lists."""

@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{NAME}: the status file must be named by its full path, not {options.statusfile}", file=sys.stderr)
         return 1
     directory = os.path.dirname(options.statusfile)
+    if not os.path.isdir(directory):
+        print(f"{NAME}: there is no directory {directory} for the status file: make it first", file=sys.stderr)
+        return 1
     held: list[LiveLock] = []
     try:
         if options.task:
@@ -82,6 +85,13 @@ def _task(options: argparse.Namespace) -> Task:
             raise ParameterError(f"--{name} is missing")
     words = options.cmd_prefix.rstrip().removesuffix("|") if options.mode == SEND else options.cmd_suffix
     words = words.strip().removeprefix("|").strip()
+    if not 0 <= options.port <= 65535:
+        raise ParameterError(f"--port {options.port} is no port: give one from 1 to 65535")
+    try:
+        argv = shlex.split(words)
+    except ValueError as err:
+        option = "--cmd-prefix" if options.mode == SEND else "--cmd-suffix"
+        raise ParameterError(f"{option} cannot be read as a command: a quotation mark has no other") from err
     if found := sorted(_SHELL & set(words)):
         raise ParameterError(f"'{words}' must be one command without '{found[0]}': put more into a script")
     return Task(
@@ -98,7 +108,7 @@ def _task(options: argparse.Namespace) -> Task:
         connect_timeout_s=options.connect_timeout,
         connect_retries=options.connect_retries,
         expected_mib=options.expected_size,
-        program=Program(argv=shlex.split(words)) if words else None,
+        program=Program(argv=argv) if argv else None,
     )
 
 

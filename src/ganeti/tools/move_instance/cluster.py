@@ -80,7 +80,8 @@ class Cluster:
                     ) from err
                 if not left:
                     raise TransportError(
-                        f"The remote API of {self.name} (port {self._access.port}) cannot be asked: {err}"
+                        f"The remote API of {self.name} (port {self._access.port}) cannot be asked: "
+                        f"{getattr(err, 'strerror', None) or err}"
                     ) from err
                 self._stop.wait(1.0)
         raise AssertionError("the last try returns or raises")

@@ -164,7 +164,7 @@ def _nics(texts: Sequence[str]) -> dict[int, dict[str, Any]]:
 
 
 def _access(options: argparse.Namespace, prefix: str) -> Access:
-    """What is not said of the destination is as of the source. Raises `OSError` for a password's file."""
+    """What is not said of the destination is as of the source. Raises `ParameterError` for a password's file."""
 
     def value(name: str) -> Any:
         given = getattr(options, f"{prefix}_{name}")
@@ -172,8 +172,11 @@ def _access(options: argparse.Namespace, prefix: str) -> Access:
 
     password = ""
     if path := value("password_file"):
-        with open(path, encoding="utf-8") as file:
-            password = file.readline().rstrip("\n")
+        try:
+            with open(path, encoding="utf-8") as file:
+                password = file.readline().rstrip("\n")
+        except (OSError, UnicodeDecodeError) as err:
+            raise ParameterError(f"The password file {path} cannot be read: {getattr(err, 'strerror', err)}") from err
     host = options.source if prefix == "src" else options.destination
     return Access(host, value("rapi_port") or PORT, value("ca_file") or "", value("username") or "", password)
 

@@ -29,6 +29,10 @@ def shadow(directory: str) -> tuple[list[str], bool]:
         raise PrerequisiteError(
             f"{directory} is no directory: name a copy of /var/lib/ganeti of a cluster's master", WRONG_INPUT
         )
+    if not os.path.exists(f"{directory}/config.data"):
+        raise PrerequisiteError(
+            f"There is no config.data in {directory}: name a copy of /var/lib/ganeti of a cluster's master", WRONG_INPUT
+        )
     plain = cfgupgrade.read(f"{directory}/config.data")
     found = versions.version_of(plain)
     changes = cfgupgrade.convert(plain, down=False)

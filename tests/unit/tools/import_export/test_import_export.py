@@ -159,18 +159,24 @@ def test_a_task_is_removed_before_it_is_done(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["lock", "status"]
 
 
+_KEYS = ["--key=k", "--cert=c", "--ca=a"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["status", "export"], "must be named by its full path"),
-        (["/tmp/x/status", "export", "--key=k", "--cert=c", "--ca=a", "--port=1"], "--host is missing"),
-        (["/tmp/x/status", "import", "--cert=c", "--ca=a"], "--key is missing"),
-        (
-            ["/tmp/x/status", "import", "--key=k", "--cert=c", "--ca=a", "--cmd-suffix=| cat > /etc/x"],
-            "must be one command without '>'",
-        ),
+        (["/nowhere/status", "export"], "there is no directory /nowhere for the status file: make it first"),
+        (["{}/status", "export", *_KEYS, "--port=1"], "--host is missing"),
+        (["{}/status", "export", *_KEYS, "--host=x", "--port=70000"], "--port 70000 is no port"),
+        (["{}/status", "import", "--cert=c", "--ca=a"], "--key is missing"),
+        (["{}/status", "import", *_KEYS, "--cmd-suffix=| cat > /etc/x"], "must be one command without '>'"),
+        (["{}/status", "import", *_KEYS, "--cmd-suffix='cat"], "--cmd-suffix cannot be read as a command"),
     ],
 )
-def test_bad_words_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
-    assert command.main(words) == 1
+def test_bad_words_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+) -> None:
+    assert command.main([word.format(tmp_path) for word in words]) == 1
     assert sentence in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []

@@ -255,7 +255,7 @@ def test_a_shadow_says_and_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "There is no"),
+        (None, "There is no config.data in"),
         ("{", "is damaged"),
         ("[]", "holds no object"),
         ("{}", "names no version"),
@@ -266,7 +266,7 @@ def test_a_shadow_says_and_changes_nothing(tmp_path: Path) -> None:
 def test_what_is_no_copy_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
     if text is not None:
         (tmp_path / "config.data").write_text(text)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises((ConfigurationError, PrerequisiteError), match=said):
         shadow(str(tmp_path))
 
 

@@ -265,6 +265,9 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
         text = f"{it} is too large"
     elif found := re.fullmatch(r"Object missing required field `(.+)`", text):
         text = f"'{found[1]}' is missing in it" if where else f"the parameter '{found[1]}' is missing"
+        missing = None if where else declared(cls).get(found[1])
+        if missing is not None and missing.given.flags:
+            text += f" (option {missing.given.flags[0]})"
     elif found := re.fullmatch(r"Object contains unknown field `(.+)`", text):
         keys = f" in it: there are {', '.join(sorted(known.keys))}" if known else ""
         text = f"there is no '{found[1]}'{keys}" if where else f"there is no parameter '{found[1]}'"

@@ -134,6 +134,9 @@ async def import_disks(
     for index in range(len(source.export.disks)):
         if index not in dumps:
             ctx.log.warning(f"The export has no dump of disk {index}: it stays empty")
+        elif spec.disks[index].size_mib < source.export.disks[index].size_mib:
+            sizes = f"{spec.disks[index].size_mib} MiB, and was exported with {source.export.disks[index].size_mib}"
+            ctx.log.warning(f"Disk {index} has {sizes}: look whether the OS has put everything onto it")
     if source.node_uuid == spec.primary_node_uuid:
         for index, dump in dumps.items():
             request = ImportDump(instance=full, index=index, directory=source.directory, dump=dump, debug=debug)

@@ -131,6 +131,7 @@ async def follow(
     *,
     over: Callable[[TransferState], bool],
     others: Sequence[TransferSide] = (),
+    quiet: bool = False,
 ) -> None:
     """Wait until all are *over*, and say how far they are; *others* are the other ends, where they are ours too.
 
@@ -148,11 +149,14 @@ async def follow(
             if over(state) and side.index not in told:
                 told.add(side.index)
                 await side.script.tell(is_over=True)
-                ctx.log.info(f"Disk {side.index} is {word}: {state.done_mib:.0f} MiB{_rate(state)}")
+                if not quiet:
+                    ctx.log.info(f"Disk {side.index} is {word}: {state.done_mib:.0f} MiB{_rate(state)}")
         if len(told) == len(states):
             return
         left = [(side.index, state) for side, state in zip(sides, states, strict=True) if side.index not in told]
-        ctx.log.progress(f"disks are {word}", sum(state.percent or 0 for state in states), 100.0 * len(states) + 1)
+        if not quiet:
+            percent = sum(state.percent or 0 for state in states)
+            ctx.log.progress(f"disks are {word}", percent, 100.0 * len(states) + 1)
         if (now_s := ctx.clock.now_s()) - said_s >= SAY_EVERY_S:
             said_s = now_s
             for index, state in left:
@@ -165,7 +169,7 @@ async def confirm(ctx: OperationContext, sides: Sequence[TransferSide]) -> None:
     """Let the senders know that their data are kept; raises `GanetiError` where they cannot be told."""
     names = [side.name for side in sides]
     await ask(ctx.nodes, sides[0].node_uuid, TransferConfirm(names=names))
-    await follow(ctx, sides, "confirmed", over=lambda state: state.exit_status == 0)
+    await follow(ctx, sides, "confirmed", over=lambda state: state.exit_status == 0, quiet=True)
 
 
 async def _states(ctx: OperationContext, sides: Sequence[TransferSide]) -> list[TransferState]:

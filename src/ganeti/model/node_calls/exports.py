@@ -42,6 +42,7 @@ class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
 class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
     """The sizes of these dumps in bytes; one that is missing is an error."""
 
+    asked_by_plans = True
     directory: str
     dumps: list[str]
 

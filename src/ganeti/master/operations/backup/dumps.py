@@ -2,6 +2,7 @@
 """What exports and imports have in common: their compression, the way back, ending what takes long."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
@@ -52,11 +53,13 @@ def discarding(name: str, node_uuid: str, node_name: str) -> UndoNodeCall:
 async def until_cancelled(ctx: OperationContext, call: Awaitable[T]) -> T:
     """The answer of a long call of a node, which ends where somebody cancels the job (raises `JobCanceled`)."""
     asked = asyncio.ensure_future(call)
+    ended = asyncio.gather(asked, return_exceptions=True)
     try:
-        while not asked.done():
-            await asyncio.wait([asked], timeout=_ASK_EVERY_S)
-            if not asked.done():
-                ctx.stop_if_cancelled()
+        while not ended.done():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(ended), _ASK_EVERY_S)
+                break
+            ctx.stop_if_cancelled()
         return await asked
     finally:
         asked.cancel()

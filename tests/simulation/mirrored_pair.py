@@ -37,6 +37,7 @@ from ganeti.node.storage.mirror.requests import (
 BLOCKS = 12
 UUID = "disk"
 WRITING = ("primary", "incoming")
+FIRST_LOOK_S = 1.0
 
 
 class Violation(AssertionError):
@@ -60,11 +61,11 @@ def in_virtual_time(work: Coroutine[Any, Any, Any]) -> None:
     loop.time = lambda: selector.now_s  # type: ignore[method-assign]
     try:
         loop.run_until_complete(work)
+    finally:
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    finally:
         loop.close()
 
 
@@ -76,7 +77,14 @@ class Qemu:
     dirty: set[int] = field(default_factory=set)
     job: bool = False
     ready: bool = False
+    """Once copied: it stays so when the other copy is lost, and while it gets what it missed."""
     fails: bool = False
+    held: bool = False
+    """Its background copies nothing; writes go to both copies."""
+    copied: int | None = None
+    """The block that is on its way, which is not in *dirty* meanwhile."""
+    withdrawn: int = 0
+    """How often its export was: what clients had sent before is not written any more."""
     link: object | None = None
     """The connection to the other copy; cutting it makes another one necessary."""
 
@@ -93,6 +101,8 @@ class Node:
     powered: bool = True
     cut_off: bool = False
     link: object = field(default_factory=object)
+    started_s: float = 0.0
+    """When its ganeti-mirrord was started last."""
     guest: str = ""
     """The export that a guest here has open; empty without a guest."""
 
@@ -166,8 +176,8 @@ class Pair:
         def daemon(_: Places, uuid: str, image: str) -> StorageDaemon:
             return ModelDaemon(self, node)
 
-        around = Surroundings(places, ModelPeers(self, node), daemon, lambda known, _: ModelLink(self, node, known))
-        node.server = Server(around)
+        around = Surroundings(places, ModelPeers(self, node), daemon, lambda known, *_: ModelLink(self, node, known))
+        node.server, node.started_s = Server(around), asyncio.get_running_loop().time()
         for opened in places.opened():
             disk = server.Disk(around, opened)
             node.server._disks[opened.uuid] = disk
@@ -218,10 +228,27 @@ class Pair:
         if known and self.primary == node.name:
             self.truth[block] = value
             self.unsure[block] = set()
-            if both and qemu.ready:
+            if both:
                 self.alone.pop(block, None)
             else:
                 self.alone[block] = value
+                self.check_claim(node)
+
+    def check_claim(self, node: Node) -> None:
+        """A copy that lacks something is not complete by its own word, or older than the primary's.
+
+        While ganeti-mirrord of the primary does not run nobody notes a loss, so it looks as it begins.
+        """
+        other = self.other(node.name)
+        if node.server is None or asyncio.get_running_loop().time() < node.started_s + FIRST_LOOK_S:
+            return
+        newest = other.kept.valid and other.kept.generation >= node.kept.generation
+        held = other.image
+        lacks = [
+            each for each, value in self.alone.items() if held.get(each) not in {value, *self.unsure.get(each, ())}
+        ]
+        if newest and lacks and node.name == self.primary and node.role() in WRITING:
+            self.violated(f"the copy on {other.name} counts as equal and lacks the blocks {sorted(lacks)}")
 
     async def _send(self, node: Node, qemu: Qemu, block: int, value: int) -> bool:
         """To the other copy; false, and a job that fails, where it does not arrive."""
@@ -237,6 +264,11 @@ class Pair:
             and other.qemu is not None
         )
         if not arrives or node.qemu is not qemu or not qemu.job:
+            if other.qemu is not None and before is not None and self.draw.random() < 0.5:
+                self.jobs.append(asyncio.ensure_future(self._arrive_late(other, other.qemu, block, value)))
+            disk = node.server._disks.get(UUID) if node.server is not None else None
+            if node.qemu is qemu and disk is not None:
+                await disk.note_loss()
             qemu.fails = True
             return False
         if other.role() in WRITING:
@@ -244,26 +276,39 @@ class Pair:
         other.image[block] = value
         return True
 
+    async def _arrive_late(self, other: Node, qemu: Qemu, block: int, value: int) -> None:
+        """The other storage daemon has read the write before the connection ended, and carries it out some time."""
+        withdrawn = qemu.withdrawn
+        await asyncio.sleep(self.draw.random() * 4.0)
+        if other.qemu is qemu and qemu.withdrawn == withdrawn:
+            if other.role() in WRITING:
+                self.violated(f"a late write gets into the copy on {other.name}, which is primary there")
+            other.image[block] = value
+
     async def copy(self, node: Node, qemu: Qemu) -> None:
         """The background of a mirror job."""
         while node.qemu is qemu and qemu.job:
             await self.pause(0.02)
-            if qemu.fails:
-                qemu.ready = False
+            if qemu.fails or qemu.held:
                 await asyncio.sleep(0.05)
             elif qemu.dirty:
-                block = self.draw.choice(sorted(qemu.dirty))
+                block = qemu.copied = self.draw.choice(sorted(qemu.dirty))
                 qemu.dirty.discard(block)
                 if not await self._send(node, qemu, block, node.image.get(block, 0)):
                     qemu.dirty.add(block)
                 elif node.image.get(block, 0) != self.other(node.name).image.get(block, 0):
                     qemu.dirty.add(block)  # the guest wrote it meanwhile
+                else:
+                    self._forget_alone(node)
+                qemu.copied = None
             elif not qemu.ready:
                 qemu.ready = True
-                for block in [each for each, value in self.alone.items() if self._holds(node, each, value)]:
-                    del self.alone[block]
             else:
                 await asyncio.sleep(0.05)
+
+    def _forget_alone(self, node: Node) -> None:
+        for block in [each for each, value in self.alone.items() if self._holds(node, each, value)]:
+            del self.alone[block]
 
     def _holds(self, node: Node, block: int, value: int) -> bool:
         return node.image.get(block) == value == self.other(node.name).image.get(block)
@@ -292,6 +337,13 @@ class ModelDaemon(StorageDaemon):
     def process_id(self) -> int | None:
         return 1 if self._node.qemu is not None else None
 
+    async def withdraw_export(self) -> None:
+        await self._pair.pause()
+        self._qemu().withdrawn += 1
+
+    async def show_export(self, export: str) -> None:
+        await self._pair.pause()
+
     async def hide(self) -> None:
         return
 
@@ -303,24 +355,39 @@ class ModelDaemon(StorageDaemon):
         qemu = self._qemu()
         if not qemu.job:
             return None
-        return Job("ready" if qemu.ready else "running", qemu.ready, "failed" if qemu.fails else "ok", 0, 1)
+        stopped = qemu.fails or (qemu.held and qemu.copied is None)
+        status = ("standby" if stopped else "ready") if qemu.ready else ("paused" if stopped else "running")
+        return Job(status, qemu.ready, "failed" if qemu.fails else "ok", 0, 1, qemu.held or qemu.fails)
 
     async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
         qemu = self._qemu()
         await self._connect(qemu, export)
-        qemu.job, qemu.ready, qemu.fails = True, False, False
+        qemu.job, qemu.ready, qemu.fails, qemu.held = True, False, False, False
         qemu.dirty = set(range(BLOCKS)) if whole else set()
         self._pair.jobs.append(asyncio.ensure_future(self._pair.copy(self._node, qemu)))
 
     async def resume(self) -> None:
         qemu = self._qemu()
         with suppress(GanetiError):
-            await self._connect(qemu, None)
-            qemu.fails = False
+            if qemu.fails:
+                await self._connect(qemu, None)
+            qemu.fails = qemu.held = False
+
+    async def hold(self) -> None:
+        await self._pair.pause()
+        self._qemu().held = True
+
+    async def lacks_parts(self) -> bool:
+        await self._pair.pause()
+        return bool(self._qemu().dirty)
 
     async def detach(self) -> bool:
         qemu = self._qemu()
-        equal = qemu.job and qemu.ready and not qemu.fails
+        equal, qemu.held = qemu.job and qemu.ready and not qemu.fails, False
+        for _ in range(100):
+            if equal and (qemu.dirty or qemu.copied is not None) and not qemu.fails:
+                await asyncio.sleep(0.02)
+        equal = equal and not (qemu.fails or qemu.dirty or qemu.copied is not None)
         qemu.job, qemu.ready, qemu.link = False, False, None
         await self._pair.pause()
         return equal
@@ -337,7 +404,9 @@ class ModelDaemon(StorageDaemon):
         if disk is None:
             raise HypervisorError("the disk is closed there")
         try:
-            disk.admit(Connect(uuid=UUID, generation=node.kept.generation))
+            session = node.opened.marked_session if node.opened is not None else ""
+            await disk.admit(Connect(uuid=UUID, generation=node.kept.generation, session=session))
+            disk.link.has_served = True
         except BlockDeviceError as err:
             raise HypervisorError(str(err)) from err
         qemu.link = (node.link, other.link)
@@ -371,6 +440,7 @@ class ModelPeers(Peers):
     async def mark(self, disk: Opened, kept: Kept) -> None:
         request = Mark(uuid=UUID, kept=kept)
         await (await self._reach()).mark(request.kept)
+        self._pair.check_claim(self._node)
         await self._pair.pause()
 
     async def take_back(self, disk: Opened) -> None:
@@ -381,7 +451,8 @@ class ModelLink(Link):
     """Cutting it gives the node another end of the wire: what was connected is so no more."""
 
     def __init__(self, pair: Pair, node: Node, known: record.Record) -> None:
-        self._node = node
+        self._node, self._record = node, known
+        self.turn, self.has_served = 0, False
 
     async def open(self) -> None:
         return

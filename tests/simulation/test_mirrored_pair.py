@@ -10,6 +10,10 @@ from tests.fakes.thoroughness import examples
 from tests.simulation.mirrored_cluster import play
 from tests.simulation.mirrored_pair import Violation
 
+from ganeti.mirrord.copying import Copying
+from ganeti.mirrord.disk import Disk as MirroredDisk
+from ganeti.mirrord.link import Link
+from ganeti.mirrord.storage_daemon import Job
 from ganeti.model.objects import Disk
 
 
@@ -22,5 +26,38 @@ def test_one_writer_is_left_and_both_copies_are_equal() -> None:
 def test_a_failover_by_force_that_raises_no_generation_is_found() -> None:
     """The rule is broken on purpose: both nodes take their copy for the newest one."""
     with mock.patch.object(Disk, "promoted", lambda disk: disk), pytest.raises(Violation):
+        for seed in range(1, 60):
+            play(seed)
+
+
+async def _note_nothing(self: MirroredDisk) -> None:
+    """The loss shows at the next look at the mirror job."""
+
+
+async def _only_cut(self: Link, daemon: object) -> None:
+    """The storage daemon carries out what it has read."""
+    await self.cut()
+
+
+async def _take_a_ready_job_for_equal(self: Copying, job: Job) -> bool:
+    """QEMU says ready, and parts are still to be copied."""
+    if not job.is_held:
+        await self._daemon.hold()
+    return job.is_held
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken"),
+    [
+        (MirroredDisk, "note_loss", _note_nothing),
+        (Link, "finish", _only_cut),
+        (Copying, "_has_all", _take_a_ready_job_for_equal),
+    ],
+)
+def test_a_rule_that_is_broken_on_purpose_is_found(owner: type, name: str, broken: object) -> None:
+    with (
+        mock.patch.object(owner, name, broken),
+        pytest.raises(Violation, match=r"counts as equal|late write|both copies"),
+    ):
         for seed in range(1, 60):
             play(seed)

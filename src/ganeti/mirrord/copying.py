@@ -4,7 +4,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ganeti.base.errors import BlockDeviceError, GanetiError
+from msgspec.structs import replace
+
+from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
 from ganeti.mirrord.pace import Pace
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
@@ -47,16 +49,25 @@ class Copying:
         self._step_down = step_down
         self._task: asyncio.Task[None] | None = None
         self._looks = 0
-        self._unknown = False
-        """Whether an earlier ganeti-mirrord may have known that both copies were equal."""
+        self._losses = 0
+        self._trusted = False
+        """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, and after
+        a restart of ganeti-mirrord, until its loss is noted.
+        """
 
     def start(self) -> None:
         if self._task is None:
             self._task = asyncio.create_task(self._look_again())
 
-    def go_on(self) -> None:
-        """After a restart of ganeti-mirrord: what the other copy lacks since is not known."""
-        self._unknown = True
+    async def go_on(self) -> None:
+        """After a restart of ganeti-mirrord, or on what another node made equal: note whether a loss was since then."""
+        self._trusted = True
+        try:
+            self.job = await self._daemon.job()
+        except HypervisorError as err:
+            self._record.say(str(err))
+        if self.job is None or not self.job.works:
+            self.note_loss()
         self.start()
 
     async def stop(self) -> None:
@@ -83,7 +94,7 @@ class Copying:
         peer = await self._peer()
         if peer.role not in FOLLOWING:
             raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
-        await self.mark(self._record.kept if equal else self._incomplete(), peer.session)
+        await self.mark(replace(self._record.kept, valid=equal), peer.session)
         await self._daemon.attach(peer.export, whole=not equal, rate_kib=opened.rate_kib)
         self.job = await self._daemon.job()
 
@@ -96,11 +107,12 @@ class Copying:
 
     async def mark(self, kept: Kept, session: str | None = None) -> None:
         """Tell the other node what its copy is."""
+        if kept.valid:  # its answer may be lost
+            self._trusted = True
         await self._peers.mark(self._record.opened, kept)
+        if not kept.valid:
+            self._trusted = False
         self._record.note_marked(kept.generation, self._record.opened.marked_session if session is None else session)
-
-    def _incomplete(self) -> Kept:
-        return Kept(generation=self._record.kept.generation)
 
     async def _look_again(self) -> None:
         while True:
@@ -115,7 +127,8 @@ class Copying:
                         return
                     except (GanetiError, OSError) as err:
                         self._record.say(str(err))
-            await asyncio.sleep(_FOLLOWED_S if self.in_sync or self.job is None else _COPYING_S)
+            is_quiet = (self.in_sync or self.job is None) and not self._lock.locked()
+            await asyncio.sleep(_FOLLOWED_S if is_quiet else _COPYING_S)
 
     async def look_now(self) -> None:
         """Ask the other node at once whether its copy is the one that was made equal: it may have been made anew."""
@@ -129,49 +142,78 @@ class Copying:
     async def _look(self) -> None:
         if self._daemon.process_id() is None:
             self._record.say("its storage daemon has ended: it is started again")
-            self._lose()
+            self.note_loss()
             await self._daemon.stop()
             await self._daemon.start(self._record.opened.export)
         self.job = job = await self._daemon.job()
         if job is not None:
             self.pace.note(asyncio.get_running_loop().time(), job.done, job.total)
         if job is None or job.has_ended:
-            self._lose()
+            self.note_loss()
             if job is not None:
                 await self._daemon.detach()
             await self.attach(equal=False)
-        elif job.in_sync:
-            await self._confirm()
         elif not job.works:
-            self._lose()
+            self.note_loss()
             await self._resume()
+        elif job.ready:
+            await self._confirm(job)
 
-    async def _confirm(self) -> None:
-        """QEMU has nothing left to copy. An idle guest notices no loss, so the other node is asked now and then."""
+    async def _confirm(self, job: Job) -> None:
+        """QEMU has copied everything once. Whether both copies are equal now shows while the job is held.
+
+        An idle guest notices no loss, so the other node is asked now and then.
+        """
         self._looks += 1
         if self.in_sync and self._looks % _IDLE_LOOKS:
             return
+        if not await self._has_all(job):
+            if self.in_sync:
+                self.note_loss()
+            return
+        losses = self._losses
         try:
             peer = await self._peer()
         except BlockDeviceError:
-            self._lose()
+            self.note_loss()
             raise
         if not self._record.is_as_marked(peer):
-            self._lose()
+            self.note_loss()
             await self._begin_anew()
-        elif not self.in_sync:
+        elif not self.in_sync and losses == self._losses:
             await self.mark(Kept(generation=self._record.kept.generation, valid=True))
-            self.in_sync, self._unknown = True, False
-            self._record.say("both copies are equal")
+            self.job = now = await self._daemon.job()
+            if now is not None and now.is_held and losses == self._losses:
+                self.in_sync = True
+                self._record.say("both copies are equal")
+            else:
+                self.note_loss()
+
+    async def _has_all(self, job: Job) -> bool:
+        """Whether the other copy has every write that the guest was told of; the job goes on copying where not."""
+        if not job.is_held:
+            if await self._daemon.lacks_parts():
+                return False
+            if not job.is_paused:
+                await self._daemon.hold()
+        else:
+            if not await self._daemon.lacks_parts():
+                return True
+            await self._daemon.resume()
+            return False
+        self.job = now = await self._daemon.job()
+        return now is not None and now.is_held and not await self._daemon.lacks_parts()
 
     async def _begin_anew(self) -> None:
         await self._daemon.detach()
         await self.attach(equal=False)
 
-    def _lose(self) -> None:
-        """From now on this copy has more than the other one."""
-        if self.in_sync or self._unknown:
-            self.in_sync = self._unknown = False
+    def note_loss(self) -> None:
+        """From now on this copy has more than the other one. Without the lock: a guest's write waits for it."""
+        self._losses += 1
+        self.in_sync = False
+        if self._trusted:
+            self._trusted = False
             self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
             self._record.say(f"the copy on {self._record.opened.peer} is lost")
 
@@ -181,5 +223,5 @@ class Copying:
         if not self._record.is_as_marked(peer):
             await self._begin_anew()
             return
-        await self.mark(self._incomplete())
+        await self.mark(Kept(generation=self._record.kept.generation))
         await self._daemon.resume()

@@ -14,7 +14,7 @@ on, and follows; its storage daemon shows the disk under another name, so that a
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -49,7 +49,7 @@ class Surroundings:
     places: Places
     peers: Peers
     storage_daemon: Callable[[Places, str, str], StorageDaemon] = StorageDaemon
-    link: Callable[[Record, Peers], Link] = Link
+    link: Callable[[Record, Peers, Callable[[], Awaitable[None]]], Link] = Link
 
 
 class Disk:
@@ -62,7 +62,7 @@ class Disk:
         self._record = Record(around.places, opened)
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
-        self.link = around.link(self._record, around.peers)
+        self.link = around.link(self._record, around.peers, self.note_loss)
 
     @property
     def opened(self) -> Opened:
@@ -71,10 +71,11 @@ class Disk:
     async def go_on(self) -> None:
         """After a restart of ganeti-mirrord: take the disk as it is."""
         async with self._lock:
+            self.link.has_served = self._daemon.process_id() is not None
             await self._daemon.start(self.opened.export)
             if self.opened.role in _WRITING:
                 await self.link.open()
-                self._copying.go_on()
+                await self._copying.go_on()
 
     async def open(self, wanted: Opened) -> str:
         """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""
@@ -100,7 +101,7 @@ class Disk:
             if self.opened.role == HANDED:
                 return
             job = await self._daemon.job()
-            if self.opened.role != PRIMARY or job is None or not job.in_sync:
+            if self.opened.role != PRIMARY or job is None or not (self._copying.in_sync and job.works):
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} cannot be handed over: the copy on {self.opened.peer} is not up to date"
                 )
@@ -118,10 +119,10 @@ class Disk:
                 raise BlockDeviceError(f"Disk {self.opened.image} is not handed over by {self.opened.peer}")
             await self.link.cut()
             await self.link.open()
-            await self._daemon.attach(peer.export, whole=False, rate_kib=self.opened.rate_kib)
             self._record.note_marked(peer.kept.generation, peer.session)
+            await self._daemon.attach(peer.export, whole=False, rate_kib=self.opened.rate_kib)
             self._record.be(INCOMING)
-            self._copying.start()
+            await self._copying.go_on()
 
     async def take_back(self) -> None:
         """The guest goes on here: the target follows again, from the beginning, since it may have run meanwhile."""
@@ -139,7 +140,7 @@ class Disk:
     async def steal(self, generation: int) -> None:
         async with self._lock:
             if self.opened.role != PRIMARY:
-                await self.link.cut()
+                await self._shut_out()
                 make_valid(self.opened.image, generation)
 
     async def resize(self, size: int) -> None:
@@ -163,7 +164,7 @@ class Disk:
 
     def state(self) -> State:
         job, is_primary = self._copying.job, self.opened.role in _WRITING
-        copying = job if job is not None and is_primary and job.works and not job.ready else None
+        copying = job if job is not None and is_primary and job.works and not self._copying.in_sync else None
         return State(
             role=self.opened.role,
             kept=self._record.kept,
@@ -195,14 +196,39 @@ class Disk:
                 await self._copying.end()
                 self._record.be(SECONDARY)
 
-    def admit(self, wanted: Connect) -> None:
-        """Raises `BlockDeviceError` where this copy takes no writes of *wanted*."""
-        generation = self._record.kept.generation
-        if self.opened.role not in FOLLOWING or wanted.generation < generation:
-            raise BlockDeviceError(
-                f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes of "
-                f"generation {wanted.generation} are refused"
-            )
+    async def admit(self, wanted: Connect) -> int:
+        """The turn in which *wanted* may write to this copy; raises `BlockDeviceError` where it may not.
+
+        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now.
+        """
+        async with self._lock:
+            generation = self._record.kept.generation
+            if self.opened.role not in FOLLOWING or wanted.generation < generation:
+                raise BlockDeviceError(
+                    f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes "
+                    f"of generation {wanted.generation} are refused"
+                )
+            if wanted.session and wanted.session != self.opened.session:
+                raise BlockDeviceError(
+                    f"Disk {self.opened.image} was opened anew on this node: it is to be marked first"
+                )
+            await self.link.finish(self._daemon)
+            return self.link.turn
+
+    async def note_loss(self) -> None:
+        """The other copy is behind from now on; the guest is told of a write that is here alone only after this."""
+        if self.opened.role in _WRITING:
+            self._copying.note_loss()
+
+    async def _shut_out(self) -> None:
+        """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""
+        try:
+            await self.link.finish(self._daemon)
+        except HypervisorError as err:
+            self._record.say(f"its storage daemon does not answer: {err}")
+            await self._daemon.stop()
+            await self._daemon.start(self.opened.export)
+            self.link.has_served = False
 
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in _WRITING:
@@ -219,7 +245,8 @@ class Disk:
             await self._copying.look_now()
             return
         kept = await self._newest(wanted)
-        await self.link.cut()
+        if self.opened.role != CLOSED:
+            await self._shut_out()
         wanted = await self._serve(wanted)
         self._record.keep(replace(kept, clean=False))
         self._record.rewrite(wanted)
@@ -316,6 +343,8 @@ class Disk:
         kept = Kept(generation=max(self._record.kept.generation + 1, self.opened.generation), valid=True)
         self._record.keep(kept)
         job = await self._daemon.job()
-        if job is not None and job.in_sync:
+        if job is not None and job.works and self._copying.in_sync:
+            self._copying.in_sync = False  # until the other node says that it knows
             with contextlib.suppress(BlockDeviceError):
                 await self._copying.mark(kept)
+                self._copying.in_sync = True

@@ -4,24 +4,33 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ganeti.base.errors import GanetiError
 from ganeti.mirrord.peers import Peers, Streams
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.relay import carry
+from ganeti.mirrord.storage_daemon import StorageDaemon
 
 _AFTER_CUT_S = 0.5
 """Nobody is asked again so soon: writes would wait for a node that hangs a second time."""
 
 
 class Link:
-    """On the primary, a socket that leads to the other copy; on the secondary, the primary's bytes to this one."""
+    """On the primary, a socket that leads to the other copy; on the secondary, the primary's bytes to this one.
 
-    def __init__(self, record: Record, peers: Peers) -> None:
+    *lost* notes that the other copy lacks something from now on.
+    """
+
+    def __init__(self, record: Record, peers: Peers, lost: Callable[[], Awaitable[None]]) -> None:
         self._record = record
         self._peers = peers
+        self._lost = lost
+        self.turn = 0
+        """Grows when all connections are cut: one that was admitted before carries nothing more."""
+        self.has_served = False
+        """Whether the storage daemon may still hold writes of another node's that it has not carried out."""
         self._entrance: asyncio.Server | None = None
         self._carrying: set[asyncio.Task[bool]] = set()
         self._refused_until_s = 0.0
@@ -41,23 +50,41 @@ class Link:
         await self.cut()
 
     async def cut(self) -> None:
-        """End all connections with the other node."""
+        """End all connections with the other node. What the storage daemon has read of them it still carries out."""
+        self.turn += 1
         for task in list(self._carrying):
             task.cancel()
         await asyncio.gather(*self._carrying, return_exceptions=True)
 
-    async def serve(self, far: Streams) -> None:
-        """Carry the primary's bytes to this copy until one side ends."""
+    async def finish(self, daemon: StorageDaemon) -> None:
+        """As `cut`, and wait for the last write of the other node's; raises `HypervisorError`."""
+        await self.cut()
+        if self.has_served:
+            await daemon.withdraw_export()
+            await daemon.show_export(self._record.opened.export)
+            self.has_served = False
+
+    async def serve(self, far: Streams, turn: int) -> None:
+        """Carry the primary's bytes to this copy until one side ends; *turn* is that of the admission."""
+        if turn == self.turn:
+            self.has_served = True
+            await self._run(self._serve(far))
+
+    async def _serve(self, far: Streams) -> bool:
         near = await asyncio.open_unix_connection(self._record.places.file(self._record.opened.uuid, "nbd"))
-        await self._run(carry(near, far, watched=False))
+        return await carry(near, far)
 
     async def _enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clock, record = asyncio.get_running_loop().time, self._record
         try:
             if clock() < self._refused_until_s:
                 return
-            far = await self._peers.connect(record.opened, record.kept.generation)
-            if await self._run(carry((reader, writer), far, watched=True)):
+            try:
+                far = await self._peers.connect(record.opened, record.kept.generation)
+            except (GanetiError, OSError):
+                await self._lost()
+                raise
+            if await self._run(carry((reader, writer), far, lost=self._lost)):
                 self._refused_until_s = clock() + _AFTER_CUT_S
                 record.say(f"node {record.opened.peer} does not answer: the connection is cut")
         except (GanetiError, OSError) as err:

@@ -51,11 +51,12 @@ class Peers:
         await self._ask(disk, Yield(uuid=disk.uuid), Done)
 
     async def connect(self, disk: Opened, generation: int) -> Streams:
-        """A connection to the other copy's storage daemon."""
+        """A connection to the other copy's storage daemon, which has carried out all writes of earlier ones."""
+        wanted = Connect(uuid=disk.uuid, generation=generation, session=disk.marked_session)
         async with asyncio.timeout(_ANSWER_S):
             streams = await self._open(disk)
             try:
-                await self._exchange(disk, streams, Connect(uuid=disk.uuid, generation=generation), Done)
+                await self._exchange(disk, streams, wanted, Done)
             except BaseException:
                 streams[1].transport.abort()
                 raise

@@ -6,9 +6,10 @@ the storage daemon then sees an error instead of waiting for a node that hangs.
 """
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from ganeti.mirrord.replies import Replies
 
 SILENCE_S = 0.9
 """With the second that QEMU tries to connect again, a guest's write waits less than two."""
@@ -38,24 +39,29 @@ class Watch:
 async def carry(
     near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    *,
-    watched: bool,
+    lost: Callable[[], Awaitable[None]] | None = None,
 ) -> bool:
-    """Carry bytes both ways until one side ends; with *watched*, until the far side is silent: true then."""
+    """Carry bytes both ways until one side ends; with *lost*, until the far side is silent: true then.
+
+    *lost* is waited for before the near side can know that the far one has ended, is silent or has answered with an
+    error: a guest's write that only its own node has is not acknowledged before that.
+    """
     watch = Watch(asyncio.get_running_loop().time)
     for _, writer in (near, far):
         without_delay(writer)
     ways = [
         asyncio.ensure_future(_one_way(near[0], far[1], watch.sent)),
-        asyncio.ensure_future(_one_way(far[0], near[1], watch.received)),
+        asyncio.ensure_future(_one_way(far[0], near[1], watch.received, lost)),
     ]
     try:
         while True:
-            done, _ = await asyncio.wait(ways, timeout=_LOOK_S if watched else None, return_when="FIRST_COMPLETED")
-            if done:
-                return False
-            if watch.is_silent:
-                return True
+            done, _ = await asyncio.wait(ways, timeout=_LOOK_S if lost else None, return_when="FIRST_COMPLETED")
+            silent = watch.is_silent
+            near_ended = any(way.result() is (way is ways[0]) for way in done)
+            if lost is not None and (silent or done) and not near_ended:
+                await lost()
+            if done or silent:
+                return silent and not done
     finally:
         for way in ways:
             way.cancel()
@@ -64,12 +70,29 @@ async def carry(
             writer.transport.abort()
 
 
-async def _one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, told: Callable[[], None]) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(_BLOCK_BYTES):
-            told()
+async def _one_way(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    told: Callable[[], None],
+    failed: Callable[[], Awaitable[None]] | None = None,
+) -> bool:
+    """True when the reader's side has ended, false when the writer's has."""
+    replies = Replies() if failed else None
+    while True:
+        try:
+            data = await reader.read(_BLOCK_BYTES)
+        except OSError:
+            return True
+        if not data:
+            return True
+        told()
+        if replies is not None and failed is not None and replies.feed(data):
+            await failed()
+        try:
             writer.write(data)
             await writer.drain()
+        except OSError:
+            return False
 
 
 def without_delay(writer: asyncio.StreamWriter) -> None:

@@ -147,21 +147,30 @@ class Server:
         reader, writer = streams
         async with asyncio.timeout(_REQUEST_S):
             line = await reader.readline()
+        served: tuple[Disk, int] | None = None
+        answer: Answer | Refusal
         try:
             request = msgspec.json.decode(line, type=PeerRequest)
-            answer: Answer | Refusal = await self._answer_peer(request, writer)
+            disk = self._disk_with(request, names_of(writer))
+            if isinstance(request, Connect):
+                served, answer = (disk, await disk.admit(request)), Done()
+            else:
+                answer = await self._answer_peer(disk, request)
         except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
         writer.write(msgspec.json.encode(answer) + b"\n")
         await writer.drain()
-        if isinstance(answer, Done) and isinstance(request, Connect):
-            await self._disk(request.uuid).link.serve(streams)
+        if served is not None:
+            await served[0].link.serve(streams, served[1])
 
-    async def _answer_peer(self, request: PeerRequest, writer: asyncio.StreamWriter) -> Answer:
+    def _disk_with(self, request: PeerRequest, names: set[str]) -> Disk:
+        """Raises `BlockDeviceError` where the disk has no copy on a node of one of these names."""
         disk = self._disk(request.uuid)
-        names = names_of(writer)
         if disk.opened.peer not in names:
             raise BlockDeviceError(f"Disk {request.uuid} has no copy on {', '.join(sorted(names)) or 'that machine'}")
+        return disk
+
+    async def _answer_peer(self, disk: Disk, request: AskPeer | Mark | Yield) -> Answer:
         match request:
             case AskPeer():
                 return disk.state()
@@ -169,8 +178,6 @@ class Server:
                 await disk.mark(kept)
             case Yield():
                 await disk.yield_back()
-            case Connect():
-                disk.admit(request)
         return Done()
 
 

@@ -49,14 +49,19 @@ class Job(msgspec.Struct, frozen=True):
     io_status: str = msgspec.field(name="io-status", default="ok")
     done: int = msgspec.field(name="offset", default=0)
     total: int = msgspec.field(name="len", default=0)
+    is_paused: bool = msgspec.field(name="paused", default=False)
 
     @property
     def works(self) -> bool:
-        return self.io_status == "ok" and self.status in ("running", "ready", "created")
+        """Whether writes go to both copies. QEMU says *ready* on and on once everything was copied, also of a job that
+        lost the other node and has parts to copy since.
+        """
+        return self.io_status == "ok" and self.status in ("running", "ready", "created", "standby")
 
     @property
-    def in_sync(self) -> bool:
-        return self.ready and self.works
+    def is_held(self) -> bool:
+        """Whether `StorageDaemon.hold` has come into effect, and no write to the other copy has failed since."""
+        return self.io_status == "ok" and self.status == "standby" and self.is_paused
 
     @property
     def has_ended(self) -> bool:
@@ -64,6 +69,8 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def percent(self) -> float:
+        if self.ready and not self.total:
+            return 100.0
         return 100.0 * self.done / max(self.total, 1)
 
 
@@ -89,9 +96,10 @@ class StorageDaemon:
                 return
             await self._add({"driver": "file", "node-name": _FILE, "filename": self._image, "cache": {"direct": True}})
             await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
-            address = {"type": "unix", "data": {"path": self._name("nbd")}}
+            address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
             await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
-            self._give_socket()
+            if self._client is not None:  # a guest that runs as another user than root connects again, too
+                os.chown(self._places.file(self._uuid, "nbd"), *self._client)
             await self.show_export(export)
         except HypervisorError as err:
             await self.stop()
@@ -147,7 +155,7 @@ class StorageDaemon:
     async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
         """Begin to write to both copies, the other one shown as *export*; with *whole*, that is first made equal."""
         qmp = await self._connection()
-        server = {"type": "unix", "path": self._name("peer")}
+        server = {"type": "unix", "path": self._places.name(self._uuid, "peer")}
         await self._add(
             {
                 "driver": "nbd",
@@ -180,6 +188,20 @@ class StorageDaemon:
             await self._remove_peer()
             raise
 
+    async def hold(self) -> None:
+        """Let a job that is ready copy nothing in the background: `Job.is_held` as soon as nothing is on its way.
+
+        Writes still go to both copies. One that fails shows in the job until it is resumed, so a held job without
+        parts to copy (`lacks_parts`) has two equal copies.
+        """
+        await (await self._connection()).execute("block-job-pause", {"device": _JOB})
+
+    async def lacks_parts(self) -> bool:
+        """Whether there are parts that the other copy lacks, other than those on their way to it just now."""
+        nodes = await (await self._connection()).execute("query-named-block-nodes", {"flat": True})
+        bitmaps = [bitmap for node in nodes if node["node-name"] == _DISK for bitmap in node.get("dirty-bitmaps", ())]
+        return not bitmaps or any(bitmap["count"] for bitmap in bitmaps)
+
     async def resume(self) -> None:
         """Let a job that lost the other node try again: it copies what has changed since."""
         await (await self._connection()).execute("block-job-resume", {"device": _JOB})
@@ -187,8 +209,11 @@ class StorageDaemon:
     async def detach(self) -> bool:
         """End the mirror job; true where both copies were equal at that moment."""
         job = await self.job()
-        equal = job is not None and job.in_sync
+        equal = job is not None and job.ready and job.works
         if job is not None:
+            if job.is_paused:  # QEMU completes no job that is held
+                with contextlib.suppress(QmpError):
+                    await self.resume()
             await self._cancel(force=not equal)
             ended = await self._wait_concluded(_FLUSH_S if equal else _JOB_END_S)
             if ended is None:  # a job without writes looks equal until its flush finds that the other node is gone
@@ -240,7 +265,7 @@ class StorageDaemon:
         node = {
             "driver": "nbd",
             "node-name": _DISK,
-            "server": {"type": "unix", "path": self._name("nbd")},
+            "server": {"type": "unix", "path": self._places.name(self._uuid, "nbd")},
             "export": export,
         }
         file = f"type=fuse,id=show,node-name={_DISK},mountpoint={path},writable=on,growable=off,allow-other=off"
@@ -261,11 +286,6 @@ class StorageDaemon:
         if process_id is not None:
             await _end(process_id, lambda: living(pid_file) is None)
 
-    def _give_socket(self) -> None:
-        """A guest that runs as another user than root connects again to the next storage daemon, too."""
-        if self._client is not None:
-            os.chown(self._places.file(self._uuid, "nbd"), *self._client)
-
     async def _spawn_answering(self) -> None:
         self._drop()  # of the one before, which may have been killed
         await self._spawn()
@@ -282,7 +302,7 @@ class StorageDaemon:
         for kind in ("qmp", "nbd"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._places.file(self._uuid, kind))
-        chardev = f"socket,id=qmp,path={self._name('qmp')},server=on,wait=off"
+        chardev = f"socket,id=qmp,path={self._places.name(self._uuid, 'qmp')},server=on,wait=off"
         self._process = await self._run(
             ["--chardev", chardev, "--monitor", "chardev=qmp"], self._places.file(self._uuid, "pid")
         )
@@ -326,10 +346,6 @@ class StorageDaemon:
         if self._qmp is not None:
             self._qmp.close()
             self._qmp = None
-
-    def _name(self, kind: str) -> str:
-        """Of a socket, below the directory that the storage daemon runs in: short, wherever that is."""
-        return os.path.basename(self._places.file(self._uuid, kind))
 
 
 def part_bytes(size: int) -> int:

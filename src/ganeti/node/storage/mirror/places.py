@@ -42,6 +42,10 @@ class Places:
     def file(self, uuid: str, kind: str) -> str:
         return f"{self.directory}/{identity(uuid)}.{kind}"
 
+    def name(self, uuid: str, kind: str) -> str:
+        """Below the directory, which storage daemons run in: sockets have short names, wherever it is."""
+        return f"{identity(uuid)}.{kind}"
+
     def socket(self, uuid: str) -> str:
         """Where the guest's QEMU finds the disk; raises `BlockDeviceError` where no socket can have that name."""
         path = self.file(uuid, "nbd")

@@ -147,10 +147,15 @@ class Yield(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Connect(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """From the primary: the bytes after the answer are for your copy, unless it has a higher generation."""
+    """From the primary: the bytes after the answer are for your copy, unless it has a higher generation.
+
+    Answered when nothing more of earlier connections can be written.
+    """
 
     uuid: str
     generation: int
+    session: str = ""
+    """Of the copy that the primary has marked: bytes for another one, made anew meanwhile, are refused."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Errors in the answers of an NBD server, and who hears of them first."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from ganeti.mirrord.relay import carry
+from ganeti.mirrord.replies import Replies
+
+GREETING = b"NBDMAGIC" + b"IHAVEOPT" + b"\0\3"
+REPLY = struct.Struct(">QIII")
+STRUCTURED = REPLY.pack(0x3E889045565A9, 8, 1, 0)
+SHOWN = REPLY.pack(0x3E889045565A9, 7, 3, 12) + bytes(12) + REPLY.pack(0x3E889045565A9, 7, 1, 0)
+BEGUN = GREETING + STRUCTURED + SHOWN
+DONE = struct.pack(">IIQ", 0x67446698, 0, 7)
+NO_SPACE = struct.pack(">IIQ", 0x67446698, 28, 8)
+READ = struct.pack(">IHHQI", 0x668E33EF, 1, 1, 9, 12) + bytes(8) + b"data"
+FAILED = struct.pack(">IHHQI", 0x668E33EF, 1, 0x8001, 10, 6) + struct.pack(">IH", 5, 0)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 4096])
+@pytest.mark.parametrize(
+    ("said", "fails"),
+    [
+        (BEGUN + DONE + READ + DONE, False),
+        (BEGUN + DONE + NO_SPACE + DONE, True),
+        (BEGUN + READ + FAILED + DONE, True),
+        (BEGUN + DONE + b"what is no answer", True),
+        (GREETING + b"what is no option, nor any other thing", True),
+    ],
+)
+def test_an_error_is_found_wherever_the_bytes_are_cut(said: bytes, fails: bool, at_once: int) -> None:
+    replies = Replies()
+    found = [replies.feed(said[at : at + at_once]) for at in range(0, len(said), at_once)]
+    assert any(found) is fails and found.count(True) <= 1
+
+
+class Wire:
+    """A relay between a storage daemon and another node, both played by the test."""
+
+    def __init__(self) -> None:
+        self.noted: asyncio.Event = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    async def lost(self) -> None:
+        self.noted.set()
+        await self.may_go_on.wait()
+
+    async def begin(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, asyncio.Task[bool]]:
+        """What the storage daemon reads, the other node's end, the relay at work."""
+        ends = []
+        for _ in range(2):
+            own, others = socket.socketpair()
+            ends.append((await asyncio.open_connection(sock=own), await asyncio.open_connection(sock=others)))
+        (near, daemon), (far, node) = ends
+        self.daemon_writer, self.node_reader = daemon[1], node[0]
+        return daemon[0], node[1], asyncio.create_task(carry(near, far, lost=self.lost))
+
+
+@pytest.mark.parametrize("loss", ["error", "end"])
+def test_a_loss_is_noted_before_the_storage_daemon_can_know(loss: str) -> None:
+    async def play() -> None:
+        wire = Wire()
+        daemon, node, relay = await wire.begin()
+        node.write(BEGUN + DONE)
+        assert await daemon.readexactly(len(BEGUN + DONE)) == BEGUN + DONE
+        if loss == "error":
+            node.write(NO_SPACE)
+        else:
+            node.close()
+        await wire.noted.wait()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(daemon.read(1), 0.1)
+        wire.may_go_on.set()
+        if loss == "error":
+            assert await daemon.readexactly(len(NO_SPACE)) == NO_SPACE
+            node.close()
+        assert await daemon.read() == b""
+        assert await relay is False
+        wire.daemon_writer.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_storage_daemon_that_ends_the_connection_has_lost_nothing() -> None:
+    async def play() -> None:
+        wire = Wire()
+        _, node, relay = await wire.begin()
+        wire.daemon_writer.close()
+        assert await relay is False
+        assert not wire.noted.is_set()
+        node.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))

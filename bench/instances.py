@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from measure import PEER_NAMESPACE, Cost, cpu_s, peer_command, processes, report, run, testbed
+from measure import Cost, cpu_s, peer_command, peer_daemons_cpu_s, processes, report, run, testbed
 from measure import median as median_cost
 
 PARTS = ("modify", "batch", "info", "hotplug")
@@ -63,14 +63,10 @@ class Ours:
 class Peer:
     """The same on the peer."""
 
-    def daemons_cpu_s(self) -> float:
-        done = subprocess.run(["ip", "netns", "pids", PEER_NAMESPACE], capture_output=True, text=True, check=True)
-        return sum(cpu_s(int(pid)) for pid in done.stdout.split())
-
     def whole(self, times: int, command: Callable[[int], tuple[str, ...]]) -> Cost:
-        before = self.daemons_cpu_s()
+        before = peer_daemons_cpu_s()
         found = median_cost([run(*(peer_command(*command(number)) or ())) for number in range(times)])
-        return Cost(found.wall_s, found.cpu_s + (self.daemons_cpu_s() - before) / times)
+        return Cost(found.wall_s, found.cpu_s + (peer_daemons_cpu_s() - before) / times)
 
 
 def ratio(figure: str, ours: float, theirs: float | None, bar: float) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 WATCHER_EVERY_S = 300
 """As cron calls it on a real node."""
 PEER_NAMESPACE = os.environ.get("PEER_NETNS", "gntpeer")
+PEER_PID = os.environ.get("PEER_PID", "")
 PEER_ROOT = Path(os.environ.get("PEER_ROOT", "/var/tmp/peer-vcluster"))
 
 
@@ -135,20 +135,34 @@ def testbed(hypervisor: str, nodes: int = 3) -> Iterator[object]:
 
 
 def peer_command(*command: str) -> list[str] | None:
-    """The same command on the peer's master, where a peer cluster is up (see the peer's own scripts)."""
-    if not Path(f"/run/netns/{PEER_NAMESPACE}").exists() or shutil.which(command[0], path="/usr/sbin:/usr/bin") is None:
+    """The same command on the peer's master, where a peer cluster is up (see the peer's own scripts).
+
+    With PEER_PID, the peer is installed where that process sees it: in a mount namespace whose root is an overlay, so
+    that no other test meets its files.
+    """
+    files = f"/proc/{PEER_PID}/root" if PEER_PID else ""
+    is_there = any(os.path.lexists(f"{files}/usr/{place}/{command[0]}") for place in ("sbin", "bin"))
+    if not Path(f"/run/netns/{PEER_NAMESPACE}").exists() or not is_there:
         return None
     return [
-        "ip",
-        "netns",
-        "exec",
-        PEER_NAMESPACE,
-        "env",
-        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-        "GANETI_HOSTNAME=node1",
-        f"GANETI_ROOTDIR={PEER_ROOT}/node1",
+        *(("nsenter", "-t", PEER_PID, "-m", "-r") if PEER_PID else ()),
+        *("ip", "netns", "exec", PEER_NAMESPACE),
+        *("env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"),
+        *("GANETI_HOSTNAME=node1", f"GANETI_ROOTDIR={PEER_ROOT}/node1"),
         *command,
     ]
+
+
+def peer_daemons_cpu_s() -> float:
+    """CPU seconds of the peer's daemons and jobs, by the control group its scripts put them into.
+
+    Jobs of the peer leave their daemon and end by themselves: no process has them among its children.
+    """
+    group = Path(f"/sys/fs/cgroup/cpuacct/{PEER_NAMESPACE}/cpuacct.usage")
+    if group.exists():
+        return int(group.read_text()) / 1e9
+    done = subprocess.run(["ip", "netns", "pids", PEER_NAMESPACE], capture_output=True, text=True, check=True)
+    return sum(cpu_s(int(pid)) for pid in done.stdout.split())
 
 
 def peer(times: int, *command: str) -> Cost | None:

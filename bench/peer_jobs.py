@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-from measure import PEER_NAMESPACE, cpu_s, peer_command
+from measure import peer_command, peer_daemons_cpu_s
 
 TRIVIAL = {"OP_ID": "OP_TEST_DELAY", "duration": 0.001, "on_master": True, "on_nodes": [], "no_locks": True}
 
@@ -29,9 +29,9 @@ def bulk(count: int) -> PeerBulk | None:
         json.dump([TRIVIAL], file)
         file.flush()
         os.chmod(file.name, 0o644)
-        before_ids, before_s = set(_times()), _daemons_cpu_s()
+        before_ids, before_s = set(_times()), peer_daemons_cpu_s()
         _ask("gnt-debug", "submit-job", f"--job-repeat={count}", file.name)
-        cpu_ms = 1000 * (_daemons_cpu_s() - before_s) / count
+        cpu_ms = 1000 * (peer_daemons_cpu_s() - before_s) / count
     times = [each for job_id, each in _times().items() if job_id not in before_ids]
     if len(times) != count or any(status != "success" for status, _, _ in times):
         sys.exit("not all jobs of the peer have ended in success")
@@ -62,8 +62,3 @@ def _ask(*command: str) -> str:
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} of the peer ended with {done.returncode}: {done.stdout}{done.stderr}")
     return done.stdout
-
-
-def _daemons_cpu_s() -> float:
-    done = subprocess.run(["ip", "netns", "pids", PEER_NAMESPACE], capture_output=True, text=True, check=True)
-    return sum(cpu_s(int(pid)) for pid in done.stdout.split())

@@ -36,6 +36,7 @@ from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
 from ganeti.stores.watcher_switch import watcher_pause
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import ask
+from ganeti.wire.job_file import RUNNING, SUCCESS
 
 EXIT_WATCHED = 15
 """Another watcher looks after the group already: of a child (S1.57), and where a group was named."""
@@ -102,7 +103,7 @@ class GroupWork:
         self._save(before, decision.state)
         jobs = [_start_job(name) for name in decision.start] + [_mark_job(name) for name in decision.shut_down]
         if jobs:
-            self._submit(jobs, before, decision.state)
+            self._submit(jobs, before, decision.state, decision.shut_down)
             self._write_status(self._look())
 
     # How things are
@@ -129,7 +130,7 @@ class GroupWork:
                 self._luxi("CancelJob", job_id)
             raise GanetiError(f"job {job_id} has not ended within {STATE_WITHIN_S:g} seconds (gnt-job why {job_id})")
         status, results = ended
-        if status != "success":
+        if status != SUCCESS:
             raise GanetiError(f"job {job_id} ended with {status}: see gnt-job info {job_id}")
         found = read_group(results[0] if results else None)
         with suppress(GanetiError):  # it is read, and one in five minutes would soon fill lists of jobs, and the disk
@@ -157,9 +158,12 @@ class GroupWork:
 
     # What is done
 
-    def _submit(self, jobs: list[dict[str, Any]], before: WatcherState, state: WatcherState) -> None:
-        """Start instances, or mark them as down; *state* counts the attempts, and is saved: they count even if the
-        watcher dies over them. An attempt that was none is taken back to what was *before*.
+    def _submit(
+        self, jobs: list[dict[str, Any]], before: WatcherState, state: WatcherState, marked: list[str]
+    ) -> None:
+        """Start instances, or mark them as down (*marked*); *state* counts the attempts, and is saved: they count even
+        if the watcher dies over them. An attempt that was none is taken back to what was *before*. One that is marked
+        begins again at none: its user had it run, and shut it down.
         """
         deadline_s = time.monotonic() + STARTS_WITHIN_S
         names = [str(job["instance_name"]) for job in jobs]
@@ -178,19 +182,23 @@ class GroupWork:
                 _log.error("%s cannot be started or marked as down: %s", name, answer)
         tried = without_attempts(state, before, [name for name in names if name not in taken])
         self._save(state, tried)
-        never = [name for name, job_id in taken.items() if not self._await_job(job_id, name, deadline_s)]
-        self._save(tried, without_attempts(tried, before, never))
+        ended = {name: self._await_job(job_id, name, deadline_s) for name, job_id in taken.items()}
+        after = without_attempts(tried, before, [name for name, status in ended.items() if status is None])
+        after = without_attempts(after, WatcherState(), [name for name in marked if ended.get(name) == SUCCESS])
+        self._save(tried, after)
 
-    def _await_job(self, job_id: int, name: str, deadline_s: float) -> bool:
-        """Whether a job has tried: one that has not begun by then is cancelled, or the next round would add another."""
+    def _await_job(self, job_id: int, name: str, deadline_s: float) -> str | None:
+        """How a job stands at the end; None where it has not tried: one that has not begun by then is cancelled, or the
+        next round would add another.
+        """
         ended = follow(self._paths.luxi_socket, job_id, ["status"], deadline_s)
         if ended is None:
             cancelled, said = self._luxi("CancelJob", job_id)
             _log.error("job %d has not seen to %s within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
-            return not cancelled
-        if ended[0] != "success":
+            return None if cancelled else RUNNING
+        if ended[0] != SUCCESS:
             _log.error("job %d could not see to %s: it ended with %s", job_id, name, ended[0])
-        return True
+        return str(ended[0])
 
     # Files
 

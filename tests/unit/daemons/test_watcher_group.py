@@ -224,6 +224,25 @@ def test_an_attempt_is_kept_before_it_is_made_and_taken_back_where_it_was_none(p
     assert attempts(paths)["web1"]["restart_count"] == 1, "the first attempt was one"
 
 
+@pytest.mark.parametrize(("ends", "jobs", "left"), [("success", 7, {}), ("error", 5, {"cleanup_count": 5})])
+def test_one_that_its_user_shuts_down_again_and_again_is_marked_each_time_that_works(
+    paths: Paths, cluster: Cluster, ends: str, jobs: int, left: dict[str, int]
+) -> None:
+    """It ran in between, which no round has seen: only marks that fail one after the other count."""
+    Path(data_file(paths, GROUP)).write_text(
+        json.dumps({"node": {}, "instance": {"web1": {"restart_count": 2, "restart_when": time.time()}}})
+    )
+    cluster.result = cluster.state(web1=DOWN | {"status": "USER_down"})
+    cluster.seen, cluster.start_status = [seen("USER_down")], ends
+    for _ in range(7):
+        assert watch(paths) == 0
+    submitted = [job[0]["OP_ID"] for job, in cluster.master.submitted]
+    assert submitted == ["OP_INSTANCE_SHUTDOWN"] * jobs
+    kept = attempts(paths).get("web1", {})
+    assert {key: count for key, count in kept.items() if key == "cleanup_count"} == left
+    assert ("restart_count" in kept) == (ends == "error")
+
+
 def test_where_nobody_knows_whether_a_start_was_taken_it_was(
     paths: Paths, down: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,7 +107,7 @@ def node_daemon(master: Master) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         process.stderr.close()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import WITHIN_S, FakeBed
 
 from ganeti.master.maintenance.repair_tags import PREFIX as REPAIRS
 from ganeti.tools.testbed import bed as testbed
@@ -190,6 +190,19 @@ def test_a_guest_that_ends_is_started_again_at_once(bed: FakeBed) -> None:
         f"http://{address(bed)}:1816/1/guests",
     )
     assert said.stdout == "The report has no signature 403"
+
+
+def test_a_guest_that_dies_before_anybody_saw_it_is_started_again(bed: FakeBed) -> None:
+    """The node's MonD hangs while the guest begins and dies: only the configuration says that it should run."""
+    mond = bed.run("cat", "/run/ganeti/ganeti-mond.pid", node="node3").strip()
+    bed.run("kill", "-STOP", mond, node="node3")
+    try:
+        add(bed, "dies2", "node3")
+        bed.run("rm", "/run/ganeti/fake-hypervisor/dies2", node="node3")
+    finally:
+        bed.run("kill", "-CONT", mond, node="node3")
+    bed.wait(lambda: bed.guests().get("dies2") == ["node3"], "it runs again", 2 * WITHIN_S)
+    bed.run("gnt-instance", "remove", "--force", "dies2")
 
 
 def curl(bed: FakeBed, node: str) -> str:

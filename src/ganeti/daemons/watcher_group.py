@@ -158,9 +158,7 @@ class GroupWork:
 
     # What is done
 
-    def _submit(
-        self, jobs: list[dict[str, Any]], before: WatcherState, state: WatcherState, marked: list[str]
-    ) -> None:
+    def _submit(self, jobs: list[dict[str, Any]], before: WatcherState, state: WatcherState, marked: list[str]) -> None:
         """Start instances, or mark them as down (*marked*); *state* counts the attempts, and is saved: they count even
         if the watcher dies over them. An attempt that was none is taken back to what was *before*. One that is marked
         begins again at none: its user had it run, and shut it down.

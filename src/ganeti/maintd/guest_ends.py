@@ -2,18 +2,22 @@
 """Has the watcher look at a node group as soon as a node says that guests have ended there which should run.
 
 What is done about them is the watcher's to decide, with its limits and its pause; it looks again at everything itself.
+One look is not trusted: an end stays open until the configuration does not want the guest there, or the node says that
+it runs.
 """
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import GanetiError
 from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
-from ganeti.model.objects import Instance
+from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.system.event_loop import Background
 from ganeti.wire.diagnose_report import MISPLACED, RefusedReport
@@ -25,7 +29,24 @@ APART_S = 10.0
 """Between two looks at one group: a guest that dies again and again is no reason to look without end."""
 BUSY_FOR_S = 300.0
 """How long is waited for the end of a job that holds an instance, or of another watcher."""
+AFTER_JOB_S = 7.0
+"""After such a job the node has that long to say that the guest runs: it looks every five seconds."""
+CONFIRMED_WITHIN_S = 20.0
+"""After a look of the watcher a guest runs by then, and its node has said so; or it is looked again."""
+MOST_LOOKS = 3
+"""Then an end is left to the watcher's next round."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class _End:
+    """A guest that ended on *node* (uuid) by a report of *told_s* (the node's clock); other times are monotonic."""
+
+    node: str
+    told_s: float
+    since_s: float
+    looks: int = 0
+    not_before_s: float = 0.0
 
 
 class GuestEndsHeard:
@@ -41,8 +62,8 @@ class GuestEndsHeard:
         key: Callable[[], bytes],
     ) -> None:
         self._view, self._busy, self._look, self._key = view, busy, look, key
-        self._waiting: dict[str, tuple[str, float]] = {}
-        """UUIDs of instances, each with that of the node where it ended, and since when (monotonic) it waits."""
+        self._open: dict[str, _End] = {}
+        """By uuid of the instance."""
         self._looked_s: dict[str, float] = {}
         self._looked_at: set[str] = set()
         """Groups that the watcher looks at now."""
@@ -61,12 +82,22 @@ class GuestEndsHeard:
             if self.refused[refusal.kind] == 1 and refusal.kind != MISPLACED:  # a node that joins is a bit early
                 _log.warning("a report of guests is refused, others like it are counted: it %s", refusal)
             return f"The report {refusal}"
+        self._close_running(report)
         now_s = time.monotonic()
         for instance in found:
-            self._waiting.setdefault(instance.uuid, (instance.primary_node, now_s))
+            self._open[instance.uuid] = _End(instance.primary_node, report.time_s, now_s)
         if found:
             self._heard.set()
         return ""
+
+    def _close_running(self, report: GuestReport) -> None:
+        """A guest that runs again needs nobody; a report from before its end may come late, and counts for nothing."""
+        view, running = self._view(), set(report.running)
+        for uuid, end in list(self._open.items()):
+            instance, node = view.get("instances", uuid), view.get("nodes", end.node)
+            is_there = isinstance(instance, Instance) and isinstance(node, Node) and node.name == report.node
+            if is_there and getattr(instance, "name", "") in running and report.time_s >= end.told_s:
+                del self._open[uuid]
 
     async def run(self) -> None:
         try:
@@ -75,31 +106,34 @@ class GuestEndsHeard:
                 self._heard.clear()
                 await asyncio.sleep(SETTLE_S)
                 await self._step()
-                if self._waiting:
+                if self._open:
                     self._heard.set()
         finally:
             await self._looks.cancel()
 
     async def _step(self) -> None:
         """Begin to look at every group with guests that have ended, and that no job is at work on."""
+        now_s = time.monotonic()
+        self._forget(now_s)
+        due = {uuid: end for uuid, end in self._open.items() if end.not_before_s <= now_s}
+        if not due:
+            return
         try:
             busy = await self._busy()
         except GanetiError as err:
             if not self._is_failing:
                 _log.warning("guests that ended wait until LuxiD says what jobs are at work on: %s", err)
             self._is_failing = True
-            self._forget_old()
             return
         self._is_failing = False
-        self._forget_old()
-        view, now_s = self._view(), time.monotonic()
+        self._forget(now_s)  # what has changed meanwhile
+        view = self._view()
         groups: dict[str, list[str]] = {}
-        for uuid, (node, _) in list(self._waiting.items()):
-            instance = view.get("instances", uuid)
-            is_there = isinstance(instance, Instance) and instance.primary_node == node and _should_run(instance)
-            if not isinstance(instance, Instance) or not is_there:
-                del self._waiting[uuid]
-            elif not busy.intersection((ALL_INSTANCES, instance_lock(instance.name))):
+        for uuid in [uuid for uuid, end in due.items() if self._open.get(uuid) is end]:
+            instance = view.instance(uuid)
+            if busy.intersection((ALL_INSTANCES, instance_lock(instance.name))):
+                due[uuid].not_before_s = now_s + AFTER_JOB_S
+            else:
                 groups.setdefault(view.node(instance.primary_node).group, []).append(uuid)
         for group, uuids in groups.items():
             if group in self._looked_at or now_s - self._looked_s.get(group, -APART_S) < APART_S:
@@ -108,24 +142,37 @@ class GuestEndsHeard:
             self._looked_at.add(group)
             names = sorted(view.instance(uuid).name for uuid in uuids)
             _log.warning("%s ended and should run: the watcher looks at group %s", ", ".join(names), group)
-            seen = {uuid: self._waiting.pop(uuid) for uuid in uuids}
-            self._looks.start(self._look_at(group, seen), f"the watcher's look at group {group}")
+            ends = [self._open[uuid] for uuid in uuids]
+            for end in ends:
+                end.not_before_s = math.inf
+            self._looks.start(self._look_at(group, ends), f"the watcher's look at group {group}")
 
-    async def _look_at(self, group: str, seen: dict[str, tuple[str, float]]) -> None:
-        """Where another watcher is at work, these guests wait on: it may have asked the nodes before they ended."""
+    async def _look_at(self, group: str, ends: list[_End]) -> None:
+        """A look of another watcher that is at work is none: it may have asked the nodes before these guests ended."""
+        looked, pause_s = 1, CONFIRMED_WITHIN_S
         try:
             if not await self._look(group):
-                self._waiting = seen | self._waiting
-                self._heard.set()
+                looked, pause_s = 0, 0.0
         except GanetiError as err:
-            _log.warning("guests that ended in group %s are left to the watcher's next round: %s", group, err)
+            _log.warning("the watcher's look at group %s fails: %s", group, err)
         finally:
             self._looked_at.discard(group)
+            for end in ends:
+                end.looks += looked
+                end.not_before_s = time.monotonic() + pause_s
 
-    def _forget_old(self) -> None:
-        """The watcher's next round has come to those by now."""
-        end_s = time.monotonic() - BUSY_FOR_S
-        self._waiting = {uuid: waits for uuid, waits in self._waiting.items() if waits[1] >= end_s}
+    def _forget(self, now_s: float) -> None:
+        """Close what the configuration does not want there any more, and leave to the watcher's round what lasts."""
+        view = self._view()
+        for uuid, end in list(self._open.items()):
+            instance = view.get("instances", uuid)
+            is_wanted = isinstance(instance, Instance) and instance.primary_node == end.node and _should_run(instance)
+            is_given_up = end.looks >= MOST_LOOKS and end.not_before_s <= now_s
+            if is_wanted and is_given_up:
+                name = getattr(instance, "name", uuid)
+                _log.warning("%s does not run after %d looks: it is left to the watcher's next round", name, end.looks)
+            if not is_wanted or is_given_up or end.since_s < now_s - BUSY_FOR_S:
+                del self._open[uuid]
 
     def _missing(self, report: GuestReport) -> list[Instance]:
         """Instances of that node that should run, and do not as it says. Raises `RefusedReport`."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ganeti.calls.confd_client import ConfdClient, SilentError, volumes_by_confd
 from ganeti.model.data_collectors import INTERVAL_US
-from ganeti.node.collectors.instances import Known
+from ganeti.node.collectors.instances import UP, Known
 from ganeti.node.collectors.owners import Owned
 from ganeti.wire.confd import Kind
 
@@ -44,6 +44,9 @@ class ClusterView(Protocol):
 
     async def owners(self) -> Owned: ...
 
+    @property
+    def wanted(self) -> frozenset[str] | None: ...
+
     async def instances(self) -> list[Known] | None: ...
 
 
@@ -56,13 +59,19 @@ class ConfdView:
         self._settings = Settings()
         self._owners = _Kept(self._ask_owners)
         self._instances = _Kept(self._ask_instances)
+        self._wanted: frozenset[str] | None = None
 
     @property
     def settings(self) -> Settings:
         return self._settings
 
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """Names of the instances that should run here, as `follow` was told last; None while nobody says it."""
+        return self._wanted
+
     async def follow(self) -> None:
-        """Ask for the settings for ever; what is known last holds while nobody answers."""
+        """Ask for ever for the settings, of which what is known last holds, and for what should run here."""
         silent = False
         while True:
             try:
@@ -74,6 +83,8 @@ class ConfdView:
                 if not silent:
                     _log.warning("no ConfD says what to collect: %s", err)
                 silent = True
+            known = await self.instances()
+            self._wanted = None if known is None else frozenset(each.name for each in known if each.admin_state == UP)
             await asyncio.sleep(KEPT_S)
 
     async def owners(self) -> Owned:

@@ -6,7 +6,7 @@ A collector that is `paced` works at its interval and tells what it has found la
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ class Node:
     """Where it is written that guests come and go."""
     changes: GuestChanges = field(default_factory=GuestChanges)
     tell: Callable[[Sequence[str] | None, Sequence[str]], None] = lambda ended, running: None
-    """Called with guests that have ended, or with None and all that run as the looking begins."""
+    """Called with guests that have ended, or None as the looking begins, and with all that run."""
     follow: Callable[[Sequence[Sighting]], None] = lambda guests: None
     """Called with the guests of each look: whose end is to be noticed at once."""
     _seen: dict[str, tuple[float, Sequence[Sighting]]] = field(default_factory=dict)
@@ -61,19 +61,20 @@ class Node:
         self.busy.add(now_s, cpu_load.busy_s(_text(cpu_load.PLACE)))
         guests = await self.guests()
         self.guests_busy.add(now_s, {guest.name: guest.cpu_time_s for guest in guests})
-        self.note_changes(guests)
+        self.note_changes(guests, self.cluster.wanted)
 
     async def look(self) -> None:
         """Look for guests that have come or gone since the last sample."""
         self._seen.clear()
         self.note_changes(await self.guests())
 
-    def note_changes(self, guests: Sequence[Sighting]) -> None:
-        """Write down which guests have come and gone, and tell of those that have ended."""
-        for name, text in self.changes.seen(guests):
+    def note_changes(self, guests: Sequence[Sighting], wanted: Collection[str] | None = None) -> None:
+        """Write down which guests have come and gone, and tell of them; *wanted* should
+        run here, where that is known."""
+        for name, text in self.changes.seen(guests, wanted):
             if self.record is not None:
                 self.record.note([name], text)
-        if self.changes.ended != []:
+        if self.changes.ended != [] or self.changes.have_begun:
             self.tell(self.changes.ended, [guest.name for guest in guests])
         self.follow(guests)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tells the maintenance daemon at once that guests have ended here, so that nobody needs to ask again and again.
 
-The kernel tells of the end of a guest's process; guests without a process of their own are missed by the next sample.
+The kernel tells of the end of a guest's process; guests without a process of their own are missed by the next sample,
+and those that should run and were never seen by the two after.
 What cannot be told is dropped after a while: the watcher finds it in its next round.
 """
 
@@ -70,8 +71,8 @@ class Teller:
         self._background = Background()
 
     def tell(self, ended: Sequence[str] | None, running: Sequence[str]) -> None:
-        """Tell of guests that have ended, or with None that this node has begun to look and what runs."""
-        report = GuestReport(self._node, ended, () if ended is not None else running)
+        """Tell of guests that have ended, or with None that this node has begun to look; and what runs."""
+        report = GuestReport(self._node, ended, running, time.time())
         self._background.start(self._tell(report), "telling of guests")
 
     async def close(self) -> None:
@@ -83,14 +84,14 @@ class Teller:
             for address in self._masters():
                 try:
                     async with asyncio.timeout(_ANSWER_S):
-                        fault = await _post(address, write_guest_report(report, time.time(), self._key()))
+                        fault = await _post(address, write_guest_report(report, self._key()))
                     if not fault:
                         return
                 except (OSError, TimeoutError) as err:
                     fault = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
-        what = "which guests run" if report.ended is None else f"that {', '.join(report.ended)} ended"
+        what = f"that {', '.join(report.ended)} ended" if report.ended else "which guests run"
         _log.info("the maintenance daemon cannot be told %s (%s): the watcher looks in its round", what, fault)
 
 

@@ -236,7 +236,7 @@ def test_one_that_its_user_shuts_down_again_and_again_is_marked_each_time_that_w
     cluster.seen, cluster.start_status = [seen("USER_down")], ends
     for _ in range(7):
         assert watch(paths) == 0
-    submitted = [job[0]["OP_ID"] for job, in cluster.master.submitted]
+    submitted = [job[0]["OP_ID"] for (job,) in cluster.master.submitted]
     assert submitted == ["OP_INSTANCE_SHUTDOWN"] * jobs
     kept = attempts(paths).get("web1", {})
     assert {key: count for key, count in kept.items() if key == "cleanup_count"} == left

@@ -22,7 +22,7 @@ from ganeti.daemons.watcher_look import look
 from ganeti.master.watcher import InstanceNow
 
 CHILDREN = 50
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 ONE, TWO = "11111111-aaaa", "22222222-bbbb"
 INSTANCES = [
     [[0, ONE], [0, "web1"], [0, "running"], [0, "node1"], [0, "up"]],

@@ -33,6 +33,7 @@ class Watched:
         self.held: frozenset[str] = frozenset()
         self.ends = GuestEndsHeard(lambda: self.config, self._busy, self._look, lambda: KEY)
         monkeypatch.setattr(guest_ends, "SETTLE_S", 0.0)
+        monkeypatch.setattr(guest_ends, "AFTER_JOB_S", 0.0)
         monkeypatch.setattr(guest_ends.time, "time", lambda: NOW_S)
 
         self.luxid_fails = False
@@ -54,8 +55,15 @@ class Watched:
         old = self.config.find_instance(name)
         self.config.put("instances", old.uuid, msgspec.structs.replace(old, **values))
 
-    def hear(self, ended: list[str] | None, node: str = "node1", key: bytes = KEY, now_s: float = NOW_S) -> str:
-        return self.ends.hear(write_guest_report(GuestReport(node, ended, ["web2"]), now_s, key))
+    def hear(
+        self,
+        ended: list[str] | None,
+        node: str = "node1",
+        key: bytes = KEY,
+        now_s: float = NOW_S,
+        running: tuple[str, ...] = ("web2",),
+    ) -> str:
+        return self.ends.hear(write_guest_report(GuestReport(node, ended, running, now_s), key))
 
     async def step(self) -> None:
         await self.ends._step()
@@ -131,7 +139,7 @@ def test_one_group_neither_fails_nor_waits_for_another(watched: Watched) -> None
     async def scenario() -> None:
         watched.look = look
         watched.hear(["web1"])
-        watched.hear(["web2"], node="node2")
+        watched.hear(["web2"], node="node2", running=())
         await watched.step()
 
     asyncio.run(scenario())
@@ -146,7 +154,7 @@ def test_a_guest_that_a_job_holds_outlives_the_failure_of_another_group(watched:
 
     watched.look, watched.held = fail, frozenset((instance_lock("web2"),))
     watched.hear(["web1"])
-    watched.hear(["web2"], node="node2")
+    watched.hear(["web2"], node="node2", running=())
     asyncio.run(watched.step())
     watched.held = frozenset()
     asyncio.run(watched.step())
@@ -177,6 +185,69 @@ def test_where_another_watcher_is_at_work_it_is_looked_again(watched: Watched, m
     monkeypatch.setattr(guest_ends, "BUSY_FOR_S", -1.0)
     asyncio.run(watched.step())
     assert len(watched.looked) == 3, "in the end it is for the watcher's next round"
+
+
+@pytest.fixture
+def quick(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    """Nobody waits for anything."""
+    monkeypatch.setattr(guest_ends, "APART_S", 0.0)
+    monkeypatch.setattr(guest_ends, "CONFIRMED_WITHIN_S", 0.0)
+    return watched
+
+
+def test_one_look_is_not_trusted(quick: Watched) -> None:
+    """The watcher may have found the guest as it was before, or its start may have failed."""
+    quick.hear(["web1"])
+    for _ in range(guest_ends.MOST_LOOKS + 2):
+        asyncio.run(quick.step())
+    assert len(quick.looked) == guest_ends.MOST_LOOKS, "then it is for the watcher's next round"
+    quick.hear(["web1"])
+    asyncio.run(quick.step())
+    assert len(quick.looked) == guest_ends.MOST_LOOKS + 1, "it has ended once more"
+
+
+def test_an_end_stays_open_until_the_node_says_that_the_guest_runs(quick: Watched) -> None:
+    quick.hear(["web1"])
+    asyncio.run(quick.step())
+    quick.hear([], running=("web1", "web2"), node="node2")
+    quick.hear([], running=("web1", "web2"), now_s=NOW_S - 5)
+    asyncio.run(quick.step())
+    assert len(quick.looked) == 2, "another node's report counts for nothing, nor one from before the end"
+    quick.hear([], running=("web1", "web2"), now_s=NOW_S + 5)
+    asyncio.run(quick.step())
+    assert len(quick.looked) == 2
+
+
+def test_an_end_is_closed_when_the_configuration_wants_no_guest_there(quick: Watched) -> None:
+    quick.hear(["web1"])
+    asyncio.run(quick.step())
+    quick.change("web1", admin_state="down")
+    asyncio.run(quick.step())
+    assert len(quick.looked) == 1
+
+
+def test_a_guest_that_a_job_has_started_is_given_time_to_be_seen(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest_ends, "AFTER_JOB_S", 3600.0)
+    watched.held = frozenset((instance_lock("web1"),))
+    watched.hear(["web1"])
+    asyncio.run(watched.step())
+    watched.held = frozenset()
+    asyncio.run(watched.step())
+    assert watched.looked == []
+
+
+def test_a_look_that_fails_is_made_again(quick: Watched) -> None:
+    async def fail(group: str) -> None:
+        quick.look = None
+        raise NodeCallError("the node daemon does not answer")
+
+    quick.look = fail
+    quick.hear(["web1"])
+    for _ in range(2):
+        asyncio.run(quick.step())
+    assert len(quick.looked) == 2
 
 
 @pytest.mark.parametrize(

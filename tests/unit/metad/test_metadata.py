@@ -182,7 +182,7 @@ def test_a_guest_that_goes_away_gives_its_download_back(paths: Paths, tmp_path: 
     async def story() -> None:
         server = HttpServer(handle, address="127.0.0.1", port=0, tls=None)
         await server.start()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             reader, writer, head = await ask(server.port, b"HEAD")
             assert b" 200 " in head and b"Content-Length: %d\r\n" % size in head and await reader.read() == b""
             writer.close()

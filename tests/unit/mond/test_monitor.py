@@ -30,6 +30,7 @@ class View:
 
     def __init__(self, settings: Settings = Settings()) -> None:  # noqa: B008
         self.settings = settings
+        self.wanted: frozenset[str] | None = None
 
     async def owners(self) -> Owned:
         return Owned()
@@ -189,6 +190,22 @@ def test_a_paced_collector_works_at_its_interval_only(tmp_path):
         return first["data"], again["data"]
 
     assert asyncio.run(ask()) == (1, 1)
+
+
+def test_a_guest_that_died_before_it_was_seen_is_told_by_what_should_run(tmp_path):
+    view, told = View(), []
+    node = node_of(tmp_path, view)
+    node.tell = lambda ended, running: told.append((ended, running))
+    view.wanted = frozenset(("web1", "web2"))
+    for _ in range(3):
+        asyncio.run(node.sample())
+    assert told == [(None, ["web1"])], "as it begins it tells what runs: who hears that sees what does not"
+    view.wanted = frozenset(("web1", "web2", "web3"))
+    asyncio.run(node.sample())
+    asyncio.run(node.look())
+    assert len(told) == 1, "a moment later it may begin to run"
+    asyncio.run(node.sample())
+    assert told[1:] == [(["web3"], ["web1"])]
 
 
 def test_settings_are_read_as_the_configuration_has_them():

@@ -54,10 +54,11 @@ def test_a_report_is_sent_again_until_it_is_taken(monkeypatch: pytest.MonkeyPatc
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         monkeypatch.setattr(telling, "MAINTENANCE_PORT", server.sockets[0].getsockname()[1])
         teller = Teller("node1", lambda: ["127.0.0.1"], lambda: KEY)
-        teller.tell(["web1"], [])
+        teller.tell(["web1"], ["web2"])
         await asyncio.wait_for(taken.wait(), 60)
         await teller.close()
         server.close()
 
     asyncio.run(scenario())
-    assert [read_guest_report(body, time.time(), KEY) for body in bodies] == [GuestReport("node1", ["web1"])] * 2
+    first, again = (read_guest_report(body, time.time(), KEY) for body in bodies)
+    assert first == again == GuestReport("node1", ["web1"], ("web2",), first.time_s), "it says when that was so"

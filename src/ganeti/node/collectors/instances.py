@@ -11,7 +11,7 @@ from ganeti.node.hypervisors.interface import Sighting
 CATEGORY = "instance"
 RUNNING, STOPPED, PAUSED = "running", "shutdown", "paused"
 _MOVING = ("incoming", "postmigrate")
-_UP = "up"
+UP = "up"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -77,10 +77,10 @@ def _judged(state: str, own: Known | None, nobody_tells: bool) -> tuple[int, str
         return UNKNOWN, what
     if state in _MOVING:
         return BEING_FIXED, "it is in a migration"
-    if state == PAUSED and own.admin_state == _UP:
+    if state == PAUSED and own.admin_state == UP:
         return NEEDS_A_PERSON, "it is paused: see its disks and the node's memory, then gnt-instance reboot"
     runs = state != STOPPED
-    if runs == (own.admin_state == _UP):
+    if runs == (own.admin_state == UP):
         return OK, ""
     if runs:
         return NEEDS_A_PERSON, "it runs and should not"

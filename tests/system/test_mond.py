@@ -76,6 +76,8 @@ def test_what_a_diagnose_command_says_is_signed(bed: FakeBed) -> None:
     place.parent.mkdir(mode=0o755)
     place.write_text(TELLS)
     place.chmod(0o755)
+    said = bed.run("gnt-cluster", "modify", "--diagnose-data-collector-filename=missing", expect=1)
+    assert "No node has the diagnose command 'missing': put it into /etc/ganeti/node-diagnose-commands" in said
     bed.run("gnt-cluster", "modify", "--diagnose-data-collector-filename=check", "--data-collector-interval=diagnose=1")
     bed.wait(lambda: status(bed)["data"]["status"] == "evacuate", "what the command says")
     found = status(bed)
@@ -86,6 +88,13 @@ def test_what_a_diagnose_command_says_is_signed(bed: FakeBed) -> None:
     place.chmod(0o777)
     bed.wait(lambda: status(bed)["data"]["status"] == "Ok", "a command that everybody may write")
     assert "mode 0777" in status(bed)["data"]["details"]
+    place.write_text(f"{TELLS}echo sda: 37 sectors\n")
+    place.chmod(0o755)
+    bed.wait(lambda: "more than one object" in status(bed)["data"]["details"], "words after the object")
+    assert status(bed)["data"]["status"] == "Ok"
+    lines = get(bed, "node3", "/metrics").splitlines()
+    [refused] = [line for line in lines if line.startswith("ganeti_node_diagnose_refused_total ")]
+    assert int(refused.split()[1]) >= 2
 
 
 def status(bed: FakeBed) -> Any:

@@ -34,7 +34,7 @@ async def answer(monitor: Monitor, request: HttpRequest) -> HttpReply:
         case ["1", "report", *_]:
             return _sentence(404, _NO_REPORT)
         case ["metrics"]:
-            text = metrics(await monitor.all_reports(), monitor.failures())
+            text = metrics(await monitor.all_reports(), monitor.failures(), monitor.node.refused_diagnoses)
             return HttpReply(200, text.encode(), CONTENT_TYPE)
     return _sentence(404, _NOT_FOUND)
 

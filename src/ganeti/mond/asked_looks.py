@@ -11,6 +11,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
+from ganeti.node.collectors.diagnose import Diagnosed
 from ganeti.node.collectors.looks import (
     DIAGNOSED,
     KEY,
@@ -49,11 +50,11 @@ class AskedLooks:
     async def storage(self) -> list[dict[str, Any]]:
         return msgspec.convert(await self._ask(_ANSWER_S, STORAGE), list[dict[str, Any]])
 
-    async def diagnosed(self, command: str) -> dict[str, Any]:
+    async def diagnosed(self, command: str) -> Diagnosed:
         try:
-            return dict(await self._ask(diagnose.TIMEOUT_S + _SLACK_S, DIAGNOSED, command))
-        except GanetiError as err:
-            return diagnose.well(f"the node daemon does not run the command: {err}")
+            return msgspec.convert(await self._ask(diagnose.TIMEOUT_S + _SLACK_S, DIAGNOSED, command), Diagnosed)
+        except (GanetiError, msgspec.ValidationError) as err:
+            return diagnose.refused(f"the node daemon does not run the command: {err}")
 
     async def _ask(self, within_s: float, call: str, *arguments: Any) -> Any:
         return await asyncio.to_thread(ask, self._path, within_s, call, *arguments)

@@ -51,6 +51,9 @@ class Node:
     """Called with guests that have ended, or None as the looking begins, and with all that run."""
     follow: Callable[[Sequence[Sighting]], None] = lambda guests: None
     """Called with the guests of each look: whose end is to be noticed at once."""
+    refused_diagnoses: int = 0
+    """How often a diagnose command might not run, or said what is not understood, since MonD began."""
+    _last_refusal: str = ""
     _seen: dict[str, tuple[float, Sequence[Sighting]]] = field(default_factory=dict)
     _told: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
 
@@ -77,6 +80,13 @@ class Node:
         if self.changes.ended != [] or self.changes.have_begun:
             self.tell(self.changes.ended, [guest.name for guest in guests])
         self.follow(guests)
+
+    def note_refusal(self, fault: str) -> None:
+        """Count what a diagnose command has said and is not told; write down a new reason."""
+        self.refused_diagnoses += bool(fault)
+        if fault != self._last_refusal:
+            _log.warning("the diagnose command: %s", f"it is refused: {fault}" if fault else "is understood again")
+            self._last_refusal = fault
 
     def is_active(self, collector: "Collector") -> bool:
         """Whether the cluster wants it here."""
@@ -193,7 +203,11 @@ async def _storage(node: Node) -> Any:
 
 async def _diagnose(node: Node) -> Any:
     name = node.cluster.settings.diagnose_command
-    return await node.looks.diagnosed(name) if name else diagnose.well()
+    if not name:
+        return diagnose.well()
+    told = await node.looks.diagnosed(name)
+    node.note_refusal(told.fault)
+    return told.original
 
 
 def _signature(node: Node, data: Any) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ganeti.node.collectors import cgroups, cpu_load, diagnose, diskstats, drbd, storage
 from ganeti.node.collectors.instances import PAUSED, RUNNING
+from ganeti.wire.diagnose_report import STATUSES
 
 CONTENT_TYPE = "text/plain"
 _SECTOR_BYTES = 512
@@ -37,12 +38,13 @@ _FAMILIES = {
     "ganeti_instance_cgroup_memory_bytes": ("gauge", "Memory of the guest's own control group."),
     "ganeti_drbd_status": ("gauge", "0 as it should be, 1 being mended, 2 not known, 4 needs a person."),
     "ganeti_node_diagnose": ("gauge", "1 for what the node's diagnose command says."),
+    "ganeti_node_diagnose_refused_total": ("counter", "How often the diagnose command was refused, or what it said."),
     "ganeti_collector_up": ("gauge", "1 if the collector has done its work."),
     "ganeti_collector_failures_total": ("counter", "How often the collector could not do its work."),
 }
 
 
-def metrics(reports: Sequence[Mapping[str, Any]], failures: Mapping[str, int]) -> str:
+def metrics(reports: Sequence[Mapping[str, Any]], failures: Mapping[str, int], refused_diagnoses: int = 0) -> str:
     """All reports as one page."""
     found: dict[str, list[Sample]] = {name: [] for name in _FAMILIES}
     for told in reports:
@@ -55,6 +57,7 @@ def metrics(reports: Sequence[Mapping[str, Any]], failures: Mapping[str, int]) -
         found["ganeti_collector_failures_total"].append(
             Sample("ganeti_collector_failures_total", {"collector": name}, count)
         )
+    found["ganeti_node_diagnose_refused_total"] = [Sample("ganeti_node_diagnose_refused_total", {}, refused_diagnoses)]
     lines: list[str] = []
     for family, samples in found.items():
         if samples:
@@ -126,7 +129,7 @@ def _drbd(data: Any) -> Iterator[Sample]:
 
 
 def _diagnose(data: Any) -> Iterator[Sample]:
-    for status in diagnose.STATUSES:
+    for status in STATUSES:
         yield Sample("ganeti_node_diagnose", {"status": status}, data["status"] == status)
 
 

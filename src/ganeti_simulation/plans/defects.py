@@ -15,6 +15,7 @@ def _(player: Player, match: re.Match[str]) -> None:
     """The nodes get a diagnose command and the cluster's key, the master its daemon; a round every five seconds."""
     for machine in player.world.machines:
         put_file(machine.disk, "/var/lib/ganeti/hmac.key", _KEY, 0o440)
+        put_file(machine.disk, "/etc/ganeti/node-diagnose-commands/check", b"", 0o755)
         machine.disk.sync_all()
         player.world.supervision[machine.name].maintains = True
     settings = {"diagnose_data_collector_filename": "check", "maint_round_delay": 5, "maint_keep_redundancy": False}

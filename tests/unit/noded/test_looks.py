@@ -19,6 +19,7 @@ from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.mond import asked_looks
 from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.node.collectors import diagnose, storage
+from ganeti.node.collectors.diagnose import Diagnosed
 from ganeti.node.collectors.looks import OwnLooks, socket_path
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Sighting
@@ -42,8 +43,8 @@ class Looks:
     async def storage(self) -> list[dict[str, Any]]:
         return [{"path": "/srv", "size": 3, "used": 1, "free": 2}]
 
-    async def diagnosed(self, command: str) -> dict[str, Any]:
-        return {"status": "evacuate", "details": command}
+    async def diagnosed(self, command: str) -> Diagnosed:
+        return Diagnosed({"status": "evacuate", "details": command})
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_what_is_asked_for_comes_as_it_was_seen(paths: Paths) -> None:
         assert await asked.seen("kvm") == [GUEST] and await asked.seen("fake") == []
         assert await asked.states("kvm") == {"web1": "paused"}
         assert await asked.storage() == [{"path": "/srv", "size": 3, "used": 1, "free": 2}]
-        assert await asked.diagnosed("check") == {"status": "evacuate", "details": "check"}
+        assert await asked.diagnosed("check") == Diagnosed({"status": "evacuate", "details": "check"})
         assert await asyncio.to_thread(asked_key, paths) == b"0123\n"
         with pytest.raises(GanetiError, match="lvs cannot be started"):
             await asked.volumes()
@@ -129,6 +130,7 @@ def test_without_the_node_daemon_no_node_is_taken_out(paths: Paths, monkeypatch:
     monkeypatch.setattr(asked_looks, "_PATIENCE_S", 0.0)
     monkeypatch.setattr(asked_looks, "_SLACK_S", -diagnose.TIMEOUT_S + 0.1)
     found = asyncio.run(AskedLooks(paths).diagnosed("check"))
-    assert found["status"] == "Ok" and "does not run the command" in found["details"]
+    assert found.original["status"] == "Ok" and "does not run the command" in found.original["details"]
+    assert found.fault
     with pytest.raises(PrerequisiteError, match="does not give the cluster's key"):
         asked_key(paths)

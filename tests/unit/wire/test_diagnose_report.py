@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganeti.node.collectors.diagnose import signed
-from ganeti.wire.diagnose_report import MISPLACED, OUTDATED, UNREADABLE, UNSIGNED, RefusedReport, read_report
+from ganeti.wire.diagnose_report import BROKEN, MISPLACED, OUTDATED, UNREADABLE, UNSIGNED, RefusedReport, read_report
 
 KEY, NOW_S = b"key", 1e9
 OBJECT = {"status": "evacuate", "details": [1, None]}
@@ -44,6 +44,27 @@ def test_anything_else_is_refused_with_the_reason(report: bytes, kind: str) -> N
     with pytest.raises(RefusedReport) as refusal:
         read_report(report, "node1", KEY, NOW_S)
     assert refusal.value.kind == kind
+
+
+@pytest.mark.requirement("S4.6", "S4.7")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "reboot"},
+        {"status": None},
+        {"status": ["evacuate"]},
+        {"status": "live-repair"},
+        {"status": "live-repair", "command": "../fix"},
+        {"command": 3},
+        {"details": 1e999},
+    ],
+)
+def test_an_object_that_nobody_knows_is_refused_although_it_is_signed(changes: dict[str, Any]) -> None:
+    original = OBJECT | changes
+    report = json.dumps({"data": original, "signed": signed(original, "node1", KEY, NOW_S)}).encode()
+    with pytest.raises(RefusedReport) as refusal:
+        read_report(report, "node1", KEY, NOW_S)
+    assert refusal.value.kind == BROKEN
 
 
 def test_a_slow_collector_is_given_more_time() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from ganeti.master.maintenance.changes import FAILED, OPEN
 from ganeti.master.maintenance.incidents import instances_on
-from ganeti.master.maintenance.sameness import EVACUATE_FAILOVER, EVACUATIONS, severity
+from ganeti.master.maintenance.sameness import EVACUATIONS, severity
 from ganeti.master.maintenance.task import Held, Opcode, Task
 from ganeti.model.objects import Incident, Node
 from ganeti.model.placement_requests import NodeRoom
 from ganeti.model.view import ConfigView
+from ganeti.wire.diagnose_report import EVACUATE_FAILOVER
 
 _SHUTDOWN_TIMEOUT_S = 120
 

@@ -13,12 +13,13 @@ from ganeti.master.maintenance.changes import NOTED
 from ganeti.master.maintenance.evacuations import affected, evacuations, leading, leaving, out_of_service
 from ganeti.master.maintenance.incidents import instances_on
 from ganeti.master.maintenance.repairs import repairs
-from ganeti.master.maintenance.sameness import EVACUATIONS, LIVE_REPAIR
+from ganeti.master.maintenance.sameness import EVACUATIONS
 from ganeti.master.maintenance.task import Held, Round, Task
 from ganeti.model.objects import Incident
 from ganeti.model.placement_requests import BalanceStep, EmptyNodes, NodeRoom
 from ganeti.model.view import ConfigView
 from ganeti.placement.balance.steadiness import cooling
+from ganeti.wire.diagnose_report import LIVE_REPAIR
 
 
 @dataclass(frozen=True)

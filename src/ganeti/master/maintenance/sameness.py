@@ -4,9 +4,10 @@
 import json
 from typing import Any
 
-NOTHING = "Ok"
-LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER = "live-repair", "evacuate", "evacuate-failover"
-ACTIONS = (NOTHING, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
+from ganeti.wire.diagnose_report import EVACUATE, EVACUATE_FAILOVER, OK, STATUSES
+
+NOTHING = OK
+ACTIONS = STATUSES
 """What a diagnose command may ask for, the mildest first: a later one overtakes (S4.41)."""
 EVACUATIONS = (EVACUATE, EVACUATE_FAILOVER)
 

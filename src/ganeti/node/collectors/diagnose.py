@@ -7,16 +7,21 @@ details, and no node is taken out of service by a mistake.
 
 import json
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
-from ganeti.model.data_collectors import is_command
 from ganeti.wire.confd import sign
+from ganeti.wire.diagnose_report import OK, RefusedReport, read_object
 
 NAME, CATEGORY = "diagnose", "node"
-OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER = "Ok", "live-repair", "evacuate", "evacuate-failover"
-STATUSES = (OK, LIVE_REPAIR, EVACUATE, EVACUATE_FAILOVER)
 LARGEST_OUTPUT_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
+
+
+class Diagnosed(NamedTuple):
+    """The object, and why it is not what the command has said; nothing where it is."""
+
+    original: dict[str, Any]
+    fault: str = ""
 
 
 def well(details: Any = None) -> dict[str, Any]:
@@ -24,20 +29,17 @@ def well(details: Any = None) -> dict[str, Any]:
     return {"status": OK} if details is None else {"status": OK, "details": details}
 
 
-def read(output: bytes) -> dict[str, Any]:
-    """The object a command has printed; `well` with the reason for what is none (S4.5-S4.8)."""
+def read(output: bytes) -> Diagnosed:
+    """What a command has printed; the object of a node that is well, with the reason, for what breaks the contract."""
     try:
-        found = json.loads(output)
-    except (ValueError, RecursionError):
-        return well("what the command prints is no JSON")
-    if not isinstance(found, dict):
-        return well("what the command prints is no JSON object")
-    status, command = found.get("status"), found.get("command")
-    if status not in STATUSES:
-        return well(f"the command's status is none of {', '.join(STATUSES)}")
-    if status == LIVE_REPAIR and not (isinstance(command, str) and is_command(command)):
-        return well("live-repair needs the plain name of a repair command")
-    return found
+        return Diagnosed(read_object(output))
+    except RefusedReport as refusal:
+        return refused(str(refusal))
+
+
+def refused(fault: str) -> Diagnosed:
+    """A command that may not run, or that says what nobody understands."""
+    return Diagnosed(well(fault), fault)
 
 
 def signed(found: dict[str, Any], node: str, key: bytes, now_s: float | None = None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose, lv, storage
+from ganeti.node.collectors.diagnose import Diagnosed
 from ganeti.node.collectors.programs import output_of
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
@@ -47,7 +48,7 @@ class Looks(Protocol):
     async def storage(self) -> list[dict[str, Any]]:
         """The file systems of what the node keeps; without those that hang, which keep no thread but their first."""
 
-    async def diagnosed(self, command: str) -> dict[str, Any]:
+    async def diagnosed(self, command: str) -> Diagnosed:
         """The object of a diagnose command; one that may not run, or fails, is of a node that is well."""
 
 
@@ -86,14 +87,14 @@ class OwnLooks:
         found = await asyncio.gather(*read, return_exceptions=True)
         return [each for told in found for each in _unless_hung(told)]
 
-    async def diagnosed(self, command: str) -> dict[str, Any]:
+    async def diagnosed(self, command: str) -> Diagnosed:
         directory = self._paths.diagnose_commands_dir
         fault = fault_of(directory, command)
         if fault is not None:
-            return diagnose.well(fault)
+            return diagnose.refused(fault)
         words = [f"{directory}/{command}"]
         try:
             output = await output_of(words, timeout_s=diagnose.TIMEOUT_S, limit_bytes=diagnose.LARGEST_OUTPUT_BYTES)
         except UnreadableError as err:
-            return diagnose.well(str(err))
+            return diagnose.refused(str(err))
         return diagnose.read(output)

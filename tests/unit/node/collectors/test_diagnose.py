@@ -85,7 +85,7 @@ def test_one_of_somebody_else(white_list):
     ],
 )
 def test_an_object_is_passed_through(told):
-    assert diagnose.read(json.dumps(told).encode()) == told
+    assert diagnose.read(json.dumps(told).encode() + b"\n") == (told, "")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,22 @@ def test_an_object_is_passed_through(told):
         b"{}",
         b'{"status": "burn"}',
         b'{"status": ["evacuate"]}',
+        b'{"status": "Evacuate"}',
+        b'{"status": "evacuate "}',
+        b'{"status": true}',
+        b'{"status": "evacuate"} {"status": "evacuate"}',
+        b'{"status": "evacuate"}\nsda: 37 sectors',
+        b'checking sda\n{"status": "evacuate"}',
+        b'{"status": "Ok", "status": "evacuate"}',
+        b'{"status": "evacuate", "details": {"a": 1, "a": 2}}',
+        b'{"status": "evacuate", "details": NaN}',
+        b'{"status": "evacuate", "details": [-Infinity]}',
+        b'{"status": "evacuate", "details": 1e999}',
+        b'{"status": "evacuate", "details": 9223372036854775808}',
+        b'{"status": "evacuate", "details": {"\\ud800": 1}}',
+        b'{"status": "evacuate", "command": ["fix"]}',
+        b'{"status": "evacuate", "command": null}',
+        '{"status": "evacuate"}'.encode("utf-16"),
         b'{"status": "live-repair"}',
         b'{"status": "live-repair", "command": "../../bin/sh"}',
         b'{"status": "live-repair", "command": 5}',
@@ -106,7 +122,7 @@ def test_an_object_is_passed_through(told):
 )
 def test_what_breaks_the_contract_is_well_and_says_why(printed):
     found = diagnose.read(printed)
-    assert found["status"] == "Ok" and found["details"]
+    assert found.original == {"status": "Ok", "details": found.fault} and found.fault
 
 
 def test_who_has_the_key_can_check_whose_report_it_is_and_of_when():

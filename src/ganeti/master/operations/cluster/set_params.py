@@ -15,7 +15,7 @@ from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.master.capacity import check_template
 from ganeti.master.maintenance.changes import ChangeMaintenance
 from ganeti.master.operation import Example, Hooks, operation
-from ganeti.master.operations.cluster import communication, drivers, inherited_parameters
+from ganeti.master.operations.cluster import communication, diagnose_command, drivers, inherited_parameters
 from ganeti.master.operations.cluster.cluster_parameters import NameChange
 from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
 from ganeti.master.operations.cluster.maintenance_parameters import WithMaintenance
@@ -104,6 +104,7 @@ class Facts:
     """Whether the master has the allocator that is to be the default one."""
     problems: Sequence[str] = ()
     """Why nodes cannot use what is newly enabled."""
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,13 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             with _refusing():
                 new = replace(view.cluster, **self._driver_values(view, ctx.catalogue))
             problems += await drivers.node_problems(ctx, view.cluster, new)
-        return Facts(await self._finds_allocator(ctx, view), problems)
+        notes = []
+        command = self.diagnose_data_collector_filename
+        if command and data_collectors.is_command(command):
+            without = await diagnose_command.missing(ctx, view, command)
+            problems += [without.problem] if without.problem else []
+            notes += [without.note] if without.note else []
+        return Facts(await self._finds_allocator(ctx, view), problems, notes)
 
     async def _finds_allocator(self, ctx: OperationContext, view: ConfigView) -> bool:
         name = self.default_iallocator
@@ -211,7 +218,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
                 drivers.check_policies(view, replace(view.cluster, **values))
             self._check_collectors(view)
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
-        notes = [*problems, *_needless(view, names), *self._of_candidates(view)]
+        notes = [*problems, *facts.notes, *_needless(view, names), *self._of_candidates(view)]
         if "ipolicy" in values:
             notes += inherited_parameters.newly_outside(view, replace(view.cluster, ipolicy=values["ipolicy"]))
         address = {name: values.pop(name) for name in ADDRESS if name in values}

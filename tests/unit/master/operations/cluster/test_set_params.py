@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -307,9 +308,31 @@ def test_collectors_are_switched_one_by_one() -> None:
 @pytest.mark.requirement("S4.10")
 def test_the_diagnose_command_has_a_plain_name_or_none() -> None:
     ctx = make()
+    ctx.nodes.handlers["node_verify"] = has_command("node1", "node2", "node3")
     for name in ("check-disks", ""):
         modify(ctx, diagnose_data_collector_filename=name)
         assert ctx.config.view().cluster.diagnose_data_collector_filename == (name or None)
+
+
+def has_command(*names: str) -> Callable[..., Any]:
+    """These nodes have every file that is asked for."""
+    return lambda name, checks: {"filelist": {path: "digest" if name in names else None for path in checks["filelist"]}}
+
+
+def test_a_diagnose_command_that_no_node_has_is_refused() -> None:
+    ctx = make()
+    with pytest.raises(PrerequisiteError, match="No node has the diagnose command 'missing': put it into /etc/ganeti/"):
+        modify(ctx, diagnose_data_collector_filename="missing")
+    assert ctx.config.view().cluster.diagnose_data_collector_filename is None
+    modify(ctx, diagnose_data_collector_filename="missing", force=True)
+    assert ctx.config.view().cluster.diagnose_data_collector_filename == "missing" and "No node has" in ctx.lines[0]
+
+
+def test_nodes_without_the_diagnose_command_are_named() -> None:
+    ctx = make()
+    ctx.nodes.handlers["node_verify"] = has_command("node1")
+    modify(ctx, diagnose_data_collector_filename="check")
+    assert "node2" in ctx.lines[0] and "node1" not in ctx.lines[0] and "node-diagnose-commands/check" in ctx.lines[0]
 
 
 @pytest.mark.parametrize(

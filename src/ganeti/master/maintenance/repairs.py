@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The work of harep, done by the maintenance daemon where that is wanted: the same tags, the same jobs (S4.35)."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ganeti.base.errors import ParameterError
 from ganeti.master.maintenance import repair_tags
@@ -62,22 +62,31 @@ def begun(
 def ended(view: ConfigView, jobs: Mapping[int, str], now_s: float) -> list[TagChange]:
     """The tags of instances whose repair has ended; *jobs* has the status of every job that a tag names."""
     found = []
-    for instance in view.instances():
-        state = state_of(instance)
-        if state is None or not state.is_pending or state.latest is None:
-            continue
-        statuses = [jobs.get(job, "") for job in state.latest.jobs]
+    for instance, repair in _pending(view):
+        statuses = [jobs.get(job, "") for job in repair.jobs]
         if all(status == GONE or status in FINAL_STATUSES for status in statuses):
             well = all(status == SUCCESS for status in statuses)
             result = repair_tags.SUCCESS if well else repair_tags.FAILURE
-            found.append(_tagged(instance, repair_tags.ended(state.latest, result, now_s)))
+            found.append(_tagged(instance, repair_tags.ended(repair, result, now_s)))
     return found
 
 
 def awaited(view: ConfigView) -> list[int]:
     """The jobs of repairs that tags call pending."""
-    states = [state_of(instance) for instance in view.instances()]
-    return [job for state in states if state and state.is_pending and state.latest for job in state.latest.jobs]
+    return [job for _, repair in _pending(view) for job in repair.jobs]
+
+
+def _pending(view: ConfigView) -> Iterator[tuple[Instance, Repair]]:
+    """Repairs that tags call pending and that are the daemon's: all where it repairs instances, or else those of its
+    last round. The others are harep's, which changes their tags itself.
+    """
+    own = view.maintenance
+    for instance in view.instances():
+        state = state_of(instance)
+        if state is None or not state.is_pending or state.latest is None:
+            continue
+        if own.repair_instances or (state.latest.jobs and set(state.latest.jobs) <= set(own.jobs)):
+            yield instance, state.latest
 
 
 def state_of(instance: Instance) -> State | None:

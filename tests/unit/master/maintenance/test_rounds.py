@@ -64,6 +64,22 @@ def test_the_work_of_harep_with_its_tags(template: str) -> None:
     assert uuid == "i0" and ":9:success:7" in added[0] and len(removed) == 1
 
 
+@pytest.mark.requirement("S4.37")
+def test_repairs_of_harep_are_left_to_harep_where_the_daemon_repairs_none() -> None:
+    """Both would change the tags, and the one that comes second would fail."""
+    cluster = MaintainedCluster(template=MIRRORED)
+    for name, job in (("i0", 7), ("i1", 8)):
+        tagged(cluster, name, f"{PREFIX}pending:fix-storage:{name}:5:{job}")
+    done = {7: "success", 8: "success"}
+    assert repairs.awaited(cluster.config) == [] and repairs.ended(cluster.config, done, 9) == []
+    cluster.commit(BeginRound(token="t"))
+    cluster.commit(RecordRound(token="t", jobs=[8]))
+    assert repairs.awaited(cluster.config) == [8], "what it has begun itself it ends, though it was switched off since"
+    assert [uuid for uuid, *_ in repairs.ended(cluster.config, done, 9)] == ["i1"]
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
+    assert sorted(repairs.awaited(cluster.config)) == [7, 8]
+
+
 def test_an_instance_with_tags_that_contradict_each_other_is_left_to_a_person() -> None:
     cluster = MaintainedCluster(template=MIRRORED)
     cluster.commit(ChangeMaintenance(values={"repair_instances": True}))

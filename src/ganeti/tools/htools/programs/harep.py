@@ -118,8 +118,12 @@ class _Run:
         failed = [
             f"{job}=>{status}" for job, status in execution.wait(self._session, jobs).items() if status != "success"
         ]
-        if failed:
+        if failed and not self._are_gone(opcode, name, tags):
             raise ToolError(f"The following jobs failed: {', '.join(failed)}")
+
+    def _are_gone(self, opcode: str, name: str, tags: list[str]) -> bool:
+        """Whether tags that cannot be taken away are not there: somebody else has seen that the repair has ended."""
+        return opcode == "OP_TAGS_DEL" and not set(tags) & set(self._session.ask("QueryTags", "instance", name))
 
     def _submit(self, jobs: "list[list[Opcode]]") -> list[int]:
         sys.stdout.flush()

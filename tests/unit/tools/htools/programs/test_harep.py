@@ -269,6 +269,18 @@ def test_a_tag_that_cannot_be_set(master: FakeMaster, capsys: pytest.CaptureFixt
     assert len(master.submitted) == 2
 
 
+@pytest.mark.parametrize(("left", "status"), [([], 0), ([PENDING], 1)])
+def test_tags_that_somebody_else_has_removed_are_no_failure(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], left: list[str], status: int
+) -> None:
+    """The maintenance daemon changes them, too, where it repairs instances."""
+    master.instances = [instance("i.x", "n1.x", "n2.x", tags=[FIX, PENDING])]
+    master.statuses = {102: ["error"]}
+    master.tags["instance", "i.x"] = [FIX, *left]
+    said = run(master, capsys, status=status)
+    assert ("The following jobs failed: 102=>error" in said) == bool(left)
+
+
 def test_a_repair_that_is_refused_has_failed_and_the_others_go_on(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,7 +147,7 @@ def peer_command(*command: str) -> list[str] | None:
     return [
         *(("nsenter", "-t", PEER_PID, "-m", "-r") if PEER_PID else ()),
         *("ip", "netns", "exec", PEER_NAMESPACE),
-        *("env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"),
+        *("env", f"PATH={PEER_ROOT}/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         *("GANETI_HOSTNAME=node1", f"GANETI_ROOTDIR={PEER_ROOT}/node1"),
         *command,
     ]

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.wconfd import GOLDEN, fast_directory, running_wconfd
 
 from ganeti.base.errors import NodeUnreachableError
-from ganeti.daemons import luxid, master_start
+from ganeti.daemons import luxid, maintd, master_start
 from ganeti.model.configuration import Configuration
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
@@ -159,14 +159,22 @@ def test_to_leave_the_vote_out_must_be_confirmed(words, settled, capsys):
     assert voting_is_settled("ganeti-luxid", parser.parse_args([*words, "--yes-do-it"]))
 
 
+def serve_luxid(daemon):
+    return luxid.serve(daemon, None)
+
+
+@pytest.mark.requirement("S4.23")
+@pytest.mark.parametrize(
+    ("serve", "module", "works"), [(serve_luxid, luxid, "serve_clients"), (maintd.serve, maintd, "_look_after")]
+)
 @pytest.mark.parametrize("no_voting", [False, True])
-def test_luxid_serves_only_who_has_won_the_vote(no_voting, monkeypatch):
+def test_daemons_of_the_master_serve_only_who_has_won_the_vote(no_voting, serve, module, works, monkeypatch):
     served = []
 
     async def lose(config, nodes):
         raise DaemonRefused("node2.example.com names node2.example.com", 11)
 
-    async def serve_clients(daemon, *parts):
+    async def work(daemon, *parts):
         served.append(daemon)
 
     async def go(root):
@@ -175,10 +183,10 @@ def test_luxid_serves_only_who_has_won_the_vote(no_voting, monkeypatch):
                 environment=Environment(wconfd.paths, "node1.example.com"),
                 options=SimpleNamespace(no_voting=no_voting),
             )
-            await luxid.serve(daemon, None)
+            await serve(daemon)
 
     monkeypatch.setattr(master_start, "win_vote", lose)
-    monkeypatch.setattr(luxid, "serve_clients", serve_clients)
+    monkeypatch.setattr(module, works, work)
     with fast_directory() as root:
         if no_voting:
             run(go(root))

@@ -54,7 +54,7 @@ class Node:
 
 WITHOUT_PROCESSES = {"fake"}
 """The others start real guests: their part of the suite is run with the real tests."""
-ON_ROOT_DISKS = {"chroot"}
+ON_ROOT_DISKS = {"chroot", "lxc"}
 """Their guests share the kernel of the node, and have no other state than running."""
 
 

@@ -24,6 +24,9 @@ class StartedGuest(msgspec.Struct, frozen=True, kw_only=True):
     """Since 1970."""
     boot: str
     """Of the node; what another boot has started does not run."""
+    pid: int = 0
+    pid_start: str = ""
+    """The process that runs it, and when that began (`process_start`); none for a guest without one."""
     init_script: str = ""
     """Of a chroot."""
     switch_ports: list[str] = []

@@ -123,7 +123,10 @@ class Freezer:
             (self._group / "cgroup.procs").write_text(str(os.getpid()))
 
     def remove(self) -> None:
-        """Take the group away; its last processes may need a moment to be counted out."""
+        """Take the group away, with those that containers of the node have made in it.
+
+        Its last processes may need a moment to be counted out.
+        """
         if self._group is None or not self._group.exists():
             return
         group = self._group
@@ -131,7 +134,8 @@ class Freezer:
         def removed() -> bool:
             with contextlib.suppress(FileNotFoundError):
                 try:
-                    group.rmdir()
+                    for directory, _, _ in os.walk(group, topdown=False):
+                        os.rmdir(directory)
                 except OSError:
                     return False
             return True

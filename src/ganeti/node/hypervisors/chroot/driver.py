@@ -84,6 +84,8 @@ class ChrootHypervisor(Hypervisor):
             raise
 
     async def stop(self, name: str, *, timeout_s: float, force: bool = False, may_write: bool = True) -> None:
+        if not may_write:
+            self.root(name).abandon()
         guest = self.guests.read(name)
         if guest is not None and may_write and not force and timeout_s > 0:
             await self._ask_to_stop(guest, timeout_s)

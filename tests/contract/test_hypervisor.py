@@ -19,7 +19,7 @@ from ganeti.base.errors import HypervisorError, TypeEnforcementError
 from ganeti.model.node_calls.migration import MigrationStatus
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.parameters import accept_all
-from ganeti.node.hypervisors.interface import Hypervisor
+from ganeti.node.hypervisors.interface import Adopted, Hypervisor
 
 ADDRESS = "127.0.0.1"
 NAME = "web1.example.com"
@@ -52,8 +52,8 @@ class Node:
         return [str(path) for path in run.rglob("*") if NAME in path.name]
 
 
-WITHOUT_PROCESSES = {"fake"}
-"""The others start real guests: their part of the suite is run with the real tests."""
+WITHOUT_PROCESSES = {"fake", "xen-hvm", "xen-pvm"}
+"""The others start real guests: their part of the suite is run with the real tests. For Xen a stand-in answers."""
 ON_ROOT_DISKS = {"chroot", "lxc"}
 """Their guests share the kernel of the node, and have no other state than running."""
 
@@ -90,9 +90,13 @@ def other(kind: str, tmp_path: Path):
     asyncio.run(made.fresh.stop(NAME, timeout_s=0))
 
 
+IN_ONE_STEP = {"xen-hvm", "xen-pvm"}
+"""Their migration has no moment before the switch (`test_xen.py`)."""
+
+
 def needs_steps(kind: str) -> None:
-    if not Hypervisor.registry[kind].traits.can_migrate:
-        pytest.skip(f"{kind} does not migrate")
+    if not Hypervisor.registry[kind].traits.can_migrate or kind in IN_ONE_STEP:
+        pytest.skip(f"{kind} does not migrate in steps")
 
 
 def spec_of(node: Node, **changes) -> InstanceSpec:
@@ -487,5 +491,25 @@ def test_an_aborted_accept_leaves_nothing_on_the_target(node: Node, other: Node)
         await other.fresh.finalize_target(NAME, success=False)
         await other.fresh.finalize_target(NAME, success=False)
         assert await other.state() is None and other.leftovers() == []
+
+    asyncio.run(story())
+
+
+def test_guests_that_share_the_kernel_are_stopped_before_another_ganeti_takes_them(node: Node) -> None:
+    if node.kind not in ON_ROOT_DISKS:
+        pytest.skip(f"{node.kind} is taken over as it runs")
+    wanted = [Adopted(name=NAME, uuid=spec_of(node).uuid)]
+
+    async def story() -> None:
+        adoption = node.fresh.adoption()
+        assert adoption is not None
+        assert await adoption.check(wanted) == await adoption.take(wanted) == []
+        await node.start()
+        [problem] = await adoption.check_back(wanted)
+        assert f"gnt-instance shutdown {NAME}" in problem
+        with pytest.raises(HypervisorError, match="are stopped for this"):
+            await adoption.give_back(wanted)
+        await node.fresh.stop(NAME, timeout_s=0, may_write=False)
+        assert await node.state() is None and node.leftovers() == []
 
     asyncio.run(story())

@@ -35,15 +35,26 @@ def kernel_boot_id() -> str:
     return data.decode().strip() if data else f"unknown at {time.time_ns()}"
 
 
+def process_lives(pid: int, began: str) -> bool:
+    """Whether the process that began then runs; one that has ended and is not collected yet does not."""
+    fields = _stat(pid)
+    return fields is not None and fields[19] == began and fields[0] not in ("Z", "X")
+
+
 def process_start(pid: int) -> str | None:
     """Give when process *pid* began (clock ticks since the kernel's boot), or None when there is none."""
+    fields = _stat(pid)
+    return fields[19] if fields is not None else None
+
+
+def _stat(pid: int) -> list[str] | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             stat = file.read()
     except OSError:
         return None
     # The name in parentheses may hold anything, also spaces and parentheses.
-    return stat.rpartition(")")[2].split()[19]
+    return stat.rpartition(")")[2].split()
 
 
 def _pid_namespace() -> str:

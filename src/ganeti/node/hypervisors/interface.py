@@ -369,12 +369,5 @@ def filled_parameters(hypervisor: Hypervisor, hvparams: dict[str, Any]) -> dict[
     return defaults(hypervisor.traits.parameters) | given
 
 
-def shell_console(spec: InstanceSpec, command: list[str], message: str | None = None) -> Console:
-    """A console that is a command for root's shell on the instance's primary node."""
-    return Console(
-        instance=spec.name, kind="ssh", host=spec.primary_node, user="root", command=command, message=message
-    )
-
-
 def _cannot(hypervisor: Hypervisor, what: str) -> Exception:
     return HypervisorError(f"The hypervisor {hypervisor.traits.name} cannot {what}")

@@ -22,6 +22,8 @@ class StartedGuest(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int
     started_s: float
     """Since 1970."""
+    hypervisor: str = ""
+    """Where two of them share a directory."""
     boot: str
     """Of the node; what another boot has started does not run."""
     pid: int = 0

@@ -17,16 +17,17 @@ from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.hypervisors.capacity import capacity_of
+from ganeti.node.hypervisors.consoles import shell_console
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
     RunningInstance,
     Sighting,
     check_name,
     filled_parameters,
-    shell_console,
 )
 from ganeti.node.hypervisors.root_filesystem import BLKID, MOUNT, UMOUNT, RootFilesystem, root_disk
 from ganeti.node.hypervisors.started_guests import StartedGuest, StartedGuests, started
+from ganeti.node.hypervisors.stopped_adoption import StoppedAdoption
 
 CHROOT, SETSID = "/usr/sbin/chroot", "/usr/bin/setsid"
 _SCRIPT_S = 60.0
@@ -127,6 +128,9 @@ class ChrootHypervisor(Hypervisor):
 
     def console(self, spec: InstanceSpec) -> Console:
         return shell_console(spec, [CHROOT, self.root(spec.name).place, "/bin/sh"])
+
+    def adoption(self) -> StoppedAdoption:
+        return StoppedAdoption(self.traits.name, lambda name: self.root(name).is_mounted)
 
     async def _runs(self, guest: StartedGuest) -> bool:
         if not self.root(guest.name).is_mounted:

@@ -6,15 +6,13 @@ import shlex
 
 from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.node.hypervisors.interface import shell_console
-from ganeti.node.hypervisors.kvm.display import VNC_BASE_PORT
+from ganeti.node.hypervisors.consoles import display_host, shell_console, vnc_console
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.sockets import LONGEST_PATH_BYTES
 
 SOCAT = "/usr/bin/socat"
 ESCAPE_KEY = "Ctrl-]"
 _TERMINAL = "STDIO,raw,echo=0,icanon=0,escape=0x1d"
-_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def console_of(spec: InstanceSpec, hvparams: dict[str, object], places: Places) -> Console:
@@ -24,11 +22,9 @@ def console_of(spec: InstanceSpec, hvparams: dict[str, object], places: Places) 
         message = f"Press Enter for a prompt; {ESCAPE_KEY} leaves the console"
         return shell_console(spec, serial_command(places.socket(spec.name, "serial")), message)
     if bind and not bind.startswith("/") and spec.network_port is not None:
-        host = spec.primary_node if bind in _ANY_ADDRESS or not _is_address(bind) else bind
-        shown = str(spec.network_port - VNC_BASE_PORT)
-        return Console(instance=spec.name, kind="vnc", host=host, port=spec.network_port, display=shown)
+        return vnc_console(spec, bind, spec.network_port)
     if spice and spec.network_port is not None:
-        host = spec.primary_node if spice in _ANY_ADDRESS or not _is_address(spice) else spice
+        host = display_host(spec, spice)
         return Console(instance=spec.name, kind="spice", host=host, port=spec.network_port)
     if bind.startswith("/"):
         text = f"The display is the Unix socket {bind.rstrip('/')}/{spec.name}.vnc on {spec.primary_node}"
@@ -43,7 +39,3 @@ def serial_command(socket_path: str) -> list[str]:
         return [SOCAT, _TERMINAL, f"UNIX-CONNECT:{socket_path}"]
     directory, name = os.path.split(socket_path)
     return ["sh", "-c", shlex.quote(f"cd {shlex.quote(directory)} && exec {SOCAT} {_TERMINAL} UNIX-CONNECT:{name}")]
-
-
-def _is_address(text: str) -> bool:
-    return ":" in text or text.replace(".", "").isdigit()

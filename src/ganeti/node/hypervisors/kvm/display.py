@@ -9,9 +9,9 @@ from typing import Any
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.node.hypervisors import connections
+from ganeti.node.hypervisors.consoles import VNC_BASE_PORT
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 
-VNC_BASE_PORT = 5900
 SPICE_CARD = "qxl"
 _PASSWORD_BYTES = 4096
 

@@ -92,6 +92,16 @@ def groups_of(pid: int, places: Hierarchies) -> ContainerGroups:
     return ContainerGroups(places, paths)
 
 
+def container_runs(name: str) -> bool:
+    """Whether a process is in a container of that name, whoever has started it: of LXC 2 and later, or before."""
+    there = re.compile(rf"/lxc(\.payload\.|\.monitor\.|/){re.escape(name)}(-[0-9]+)?(/|$)", re.MULTILINE)
+    for entry in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/cgroup", encoding="utf-8", errors="replace") as source:
+            if there.search(source.read()):
+                return True
+    return False
+
+
 def sweep(name: str, places: Hierarchies) -> None:
     """Remove the empty groups of a container whose monitor was killed: LXC has nobody left to do that."""
     own = _own_paths()

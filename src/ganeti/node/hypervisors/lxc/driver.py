@@ -20,13 +20,13 @@ from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.hypervisors import affinity, connections
 from ganeti.node.hypervisors.capacity import capacity_of
+from ganeti.node.hypervisors.consoles import shell_console
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
     RunningInstance,
     Sighting,
     check_name,
     filled_parameters,
-    shell_console,
 )
 from ganeti.node.hypervisors.lxc import control_groups
 from ganeti.node.hypervisors.lxc.configuration import configuration, device_of, roots_own
@@ -34,7 +34,8 @@ from ganeti.node.hypervisors.lxc.parameters import PARAMETERS, words_of
 from ganeti.node.hypervisors.lxc.places import Places
 from ganeti.node.hypervisors.root_filesystem import BLKID, MOUNT, UMOUNT, RootFilesystem, root_disk
 from ganeti.node.hypervisors.started_guests import StartedGuest, StartedGuests, started
-from ganeti.system.boot import process_start
+from ganeti.node.hypervisors.stopped_adoption import StoppedAdoption
+from ganeti.system.boot import process_lives, process_start
 from ganeti.system.files import read_if_there, write_atomically
 
 START, STOP, WAIT, CONSOLE = "/usr/bin/lxc-start", "/usr/bin/lxc-stop", "/usr/bin/lxc-wait", "/usr/bin/lxc-console"
@@ -161,6 +162,9 @@ class LxcHypervisor(Hypervisor):
         command = [CONSOLE, "-P", self.places.base, "-n", spec.name, "-t", "0"]
         return shell_console(spec, command, "Press Enter for a prompt; Ctrl-a q leaves the console")
 
+    def adoption(self) -> StoppedAdoption:
+        return StoppedAdoption(self.traits.name, control_groups.container_runs)
+
     def _checked(self, hvparams: dict[str, Any]) -> dict[str, Any]:
         filled = filled_parameters(self, hvparams)
         affinity.check(filled["cpu_mask"], 1)
@@ -217,7 +221,7 @@ class LxcHypervisor(Hypervisor):
             raise HypervisorError(f"LXC does not say which process runs {name}: {err}") from err
 
     def _monitor_lives(self, guest: StartedGuest) -> bool:
-        return guest.pid > 0 and process_start(guest.pid) == guest.pid_start
+        return guest.pid > 0 and process_lives(guest.pid, guest.pid_start)
 
     def _process(self, guest: StartedGuest) -> int | None:
         """A process inside of a container that runs; its monitor may be lost."""

@@ -95,11 +95,15 @@ class Follower:
         """Until QEMU has ended, or none comes: a socket is seen before anybody listens there."""
         path = self._places.socket(name, SOCKET)
         end_s, pause_s = time.monotonic() + STARTS_WITHIN_S, _RETRY_S
+        is_over = False
         while True:
             try:
                 async with Qmp(path, timeout_s=_GREETING_S) as qmp:
                     end_s = 0.0  # from now on its process says whether it lives
-                    await self._end(name, qmp)
+                    if not is_over:  # one that is off and does not quit is asked to quit again: who ended it is known
+                        by_user, is_over = await _await_end(qmp), True
+                        self._is_off(name, by_user)
+                    await qmp.execute("quit")
                     return
             except HypervisorError:
                 is_awaited = time.monotonic() < end_s and os.path.exists(path)
@@ -108,14 +112,12 @@ class Follower:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
 
-    async def _end(self, name: str, qmp: Qmp) -> None:
-        """Wait until the guest is off, note whether its user wanted that, and end its QEMU."""
-        by_user = await _await_end(qmp)
+    def _is_off(self, name: str, by_user: bool) -> None:
+        """Note that the guest is off where its user wanted that."""
         if by_user and process.find(self._places, name) is not None:
             _write_note(self._places, name)
         why = "its user shut it down" if by_user else "it is off, not by its user"
         self._log(f"instance {name}: {why}; its QEMU ends")
-        await qmp.execute("quit")
 
 
 async def _await_end(qmp: Qmp) -> bool:

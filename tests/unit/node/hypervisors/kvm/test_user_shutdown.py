@@ -137,6 +137,37 @@ def test_a_qemu_that_lives_is_asked_again_when_it_closes_the_connection(node: No
     assert node.note.exists()
 
 
+def test_a_qemu_that_does_not_quit_keeps_the_reason_of_its_end(node: Node) -> None:
+    """The administrator pressed its power button; the connection is lost before QEMU has quit."""
+
+    async def switched_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"QMP": {}}\n')
+        while line := await reader.readline():
+            asked = json.loads(line)
+            if asked["execute"] == "quit":
+                break
+            answer = {"status": "running", "running": True} if asked["execute"] == "query-status" else {}
+            writer.write(json.dumps({"return": answer, "id": asked["id"]}).encode() + b"\n")
+            if asked["execute"] == "query-status":
+                for happened in (event("POWERDOWN"), event("SHUTDOWN", guest=True, reason="guest-shutdown")):
+                    writer.write(json.dumps(happened).encode() + b"\n")
+        writer.close()
+
+    async def story() -> None:
+        handlers = iter([switched_off, powered_off])
+        with sockets.listen(node.path) as made:
+
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await next(handlers)(reader, writer)
+
+            async with await asyncio.start_unix_server(serve, sock=made):
+                node.follower.appeared(Path(node.path).name)
+                await node.ended()
+
+    asyncio.run(story())
+    assert not node.note.exists()
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_socket_that_nobody_is_behind_is_left(node: Node, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
     """One that stays behind after its QEMU was killed, or goes with a start that failed."""

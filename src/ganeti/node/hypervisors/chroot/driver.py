@@ -97,17 +97,17 @@ class ChrootHypervisor(Hypervisor):
         await self.start(spec, disks)
 
     async def list_instances(self) -> list[RunningInstance]:
-        guests = self.guests.all()
-        runs = await asyncio.gather(*(self._runs(guest) for guest in guests))
-        return [
-            RunningInstance(name=guest.name, memory_mib=guest.memory_mib, vcpus=guest.vcpus, state="running")
-            for guest, is_running in zip(guests, runs, strict=True)
-            if is_running
-        ]
+        found = await asyncio.gather(*(self._running(guest) for guest in self.guests.all()))
+        return [running for running in found if running is not None]
 
     async def info(self, name: str) -> RunningInstance | None:
-        check_name(name)
-        return await super().info(name)
+        guest = self.guests.read(name)
+        return await self._running(guest) if guest is not None else None
+
+    async def _running(self, guest: StartedGuest) -> RunningInstance | None:
+        if not await self._runs(guest):
+            return None
+        return RunningInstance(name=guest.name, memory_mib=guest.memory_mib, vcpus=guest.vcpus, state="running")
 
     def seen(self) -> list[Sighting]:
         return [
@@ -133,13 +133,18 @@ class ChrootHypervisor(Hypervisor):
         return StoppedAdoption(self.traits.name, lambda name: self.root(name).is_mounted)
 
     async def _runs(self, guest: StartedGuest) -> bool:
-        if not self.root(guest.name).is_mounted:
+        """As its script says; a script that does not answer is no guest that has ended: its processes count then."""
+        root = self.root(guest.name)
+        if not root.is_mounted:
             return False
         try:
-            await self._call(guest, "status", _STATUS_S)
-        except HypervisorError:
-            return False
-        return True
+            answer = await self.world.run(
+                self._argv(guest, "status"), timeout_s=_STATUS_S, log_path=self._log(), check=False
+            )
+        except CommandError as err:
+            self.world.log(f"instance {guest.name}: its processes are counted, since its script does not answer: {err}")
+            return bool(root.processes())
+        return answer.status == 0
 
     async def _ask_to_stop(self, guest: StartedGuest, timeout_s: float) -> None:
         """Have the script stop the guest, and wait until it says so or the time is over."""
@@ -166,11 +171,13 @@ class ChrootHypervisor(Hypervisor):
 
         What it starts has no output of ours to hold open.
         """
-        argv = [SETSID, "--wait", CHROOT, self.root(guest.name).place, guest.init_script, word]
         try:
-            await self.world.run(argv, timeout_s=timeout_s, log_path=self._log())
+            await self.world.run(self._argv(guest, word), timeout_s=timeout_s, log_path=self._log())
         except CommandError as err:
             raise HypervisorError(f"'{guest.init_script} {word}' failed in {guest.name}: {err}") from err
+
+    def _argv(self, guest: StartedGuest, word: str) -> list[str]:
+        return [SETSID, "--wait", CHROOT, self.root(guest.name).place, guest.init_script, word]
 
     def _log(self) -> str:
         os.makedirs(self.world.paths.log_dir, exist_ok=True)

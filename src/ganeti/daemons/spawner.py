@@ -17,7 +17,7 @@ def main() -> int:
     from ganeti.calls import node_sessions
     from ganeti.daemons.catalogue import build_catalogue
     from ganeti.job import nodes as job_nodes
-    from ganeti.job import spawner
+    from ganeti.job import rehearsal, spawner
     from ganeti.job import world as job_world
     from ganeti.master import operations
 
@@ -25,7 +25,8 @@ def main() -> int:
     job_world.install(build_catalogue())
     assert job_nodes  # imported for the jobs
     job_world.warm_up()
-    node_sessions.prepare(environment.paths)
+    rehearsal.rehearse(environment)
+    node_sessions.prepare(environment.paths, environment.hostname)
     spawner.serve(int(sys.argv[1]), environment)
     return 0
 

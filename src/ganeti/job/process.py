@@ -45,24 +45,30 @@ def run(environment: Environment, job_id: int, attempt: int, pipe: socket.socket
     lock = LiveLock(job_lock_path(environment.paths.livelock_dir, job_id, attempt))
     reach("job-locked")
     try:
-        confirmation = _shake_hands(lock, pipe)
+        job, claim = accept(environment, job_id, lock, pipe)
     except TransportError as err:
         _log.warning("job %s ends before it begins: %s", job_id, err)
         lock.remove()
         return 0
+    notes = job_loop.the_loop().run_until_complete(
+        _work(environment, job, lock, claim)
+    )  # the process ends now: nothing to tear down
+    lock.remove()
+    if notes is not None:
+        _send_spans(environment, job, notes)
+    return 0
+
+
+def accept(environment: Environment, job_id: int, lock: LiveLock, pipe: socket.socket) -> tuple[JobFile, Owner | None]:
+    """Take the job over from LuxiD: its file, and who claims its locks so far; raises `TransportError`."""
+    confirmation = _shake_hands(lock, pipe)
     reach("job-confirmed")
     job = JobFiles(environment.paths).read(job_id)
     if job is None:
         raise GanetiError(f"The file of job {job_id} has vanished")
     for entry, values in zip(job.ops, confirmation["secrets"], strict=False):
         put_secrets(entry.input, values)
-    notes = job_loop.the_loop().run_until_complete(
-        _work(environment, job, lock, _claim_of(confirmation))
-    )  # the process ends now: nothing to tear down
-    lock.remove()
-    if notes is not None:
-        _send_spans(environment, job, notes)
-    return 0
+    return job, _claim_of(confirmation)
 
 
 def _send_spans(environment: Environment, job: JobFile, notes: "list[NodeCallNote]") -> None:

@@ -42,6 +42,10 @@ class JobWConfdClient(WConfdClient):
                 self._disconnect()
         return await super().call(method, *arguments, **how)
 
+    def ask_over(self, connection: SyncConnection) -> None:
+        """Ask what is answered at once over this connection."""
+        self._connection = connection
+
     async def close(self) -> None:
         self._disconnect()
         await super().close()

@@ -8,17 +8,31 @@ call of one name to one node as every other with that seed does. Without the fir
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 DELAY, SEED = "GANETI_CALL_DELAY_MS", "GANETI_CALL_DELAY_SEED"
 _made: Counter[tuple[str, str]] = Counter()
+_suspended = False
 
 
 def delay_s(node: str, call: str) -> float:
     """Give how long the next call is to be held back."""
     most_ms = os.environ.get(DELAY)
-    if most_ms is None:
+    if most_ms is None or _suspended:
         return 0.0
     seed = os.environ.get(SEED)
     _made[node, call] += 1
     chance = random.Random(seed and f"{seed}/{node}/{call}/{_made[node, call]}")  # noqa: S311 (no secret)
     return chance.uniform(0.0, float(most_ms)) / 1000
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Hold back no call meanwhile, and count none: they are only rehearsed."""
+    global _suspended
+    _suspended = True
+    try:
+        yield
+    finally:
+        _suspended = False

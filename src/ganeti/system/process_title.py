@@ -7,13 +7,15 @@ so the spawner is called with some to spare.
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 ROOM = "makes the processes of jobs, which show their own names in place of these words"
 """An argument for the spawner that means nothing to it."""
 _ARGUMENTS_BEGIN = 48 - 3
 """Place of the field after the process's name in `/proc/self/stat`, which is the third (proc(5))."""
 _NAME_BYTES = 15
+_is_kept = False
 
 
 def show_job(job_id: int, opcode: str = "", place: str = "") -> None:
@@ -22,9 +24,22 @@ def show_job(job_id: int, opcode: str = "", place: str = "") -> None:
     *place* is such as ``2 of 3``.
     """
     words = f"ganeti job {job_id}" + (f": {opcode}" if opcode else "") + (f" ({place})" if place else "")
+    if _is_kept:
+        return
     with suppress(OSError, ValueError, IndexError):
         _write_name(f"ganeti-job-{job_id}")
         _write_arguments(words.encode())
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Show no job meanwhile: one that is only rehearsed is none to whoever looks at the processes."""
+    global _is_kept
+    _is_kept = True
+    try:
+        yield
+    finally:
+        _is_kept = False
 
 
 def _write_name(name: str) -> None:

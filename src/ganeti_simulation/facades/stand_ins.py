@@ -395,6 +395,7 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "ganeti.system.forking": _forking,
     "ganeti.job.loop": _job_loop,
     "ganeti.calls.node_sessions": _nothing("prepare"),
+    "ganeti.job.rehearsal": _nothing("rehearse"),
     "ganeti.system.daemonize": _daemonize,
     "ganeti.base.registry": _registry,
     "ganeti.system.tls": _tls,

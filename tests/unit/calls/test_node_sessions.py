@@ -2,7 +2,6 @@
 """What the spawner does before jobs call nodes: it leaves nothing open, and certificates are renewed all the same."""
 
 import os
-import tempfile
 import threading
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.calls import node_sessions
 from ganeti.node.certificates import create_authority, issue_node_certificate
+from ganeti.system import call_delay
 from ganeti.system.tls import client_context
 
 CLUSTER = "cluster.example.com"
@@ -34,21 +34,30 @@ def write_certificates(paths: Paths) -> None:
 
 @pytest.mark.parametrize("with_certificates", [True, False])
 def test_preparing_leaves_nothing_open(
-    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, with_certificates: bool
+    paths: Paths,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    with_certificates: bool,
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if with_certificates:
         write_certificates(paths)
+    monkeypatch.setenv(call_delay.DELAY, "600000")
     before = os.listdir("/proc/self/fd"), threading.active_count(), sorted(os.listdir(tmp_path))
-    node_sessions.prepare(paths)
+    node_sessions.prepare(paths, "node1.example.com")
     assert (os.listdir("/proc/self/fd"), threading.active_count(), sorted(os.listdir(tmp_path))) == before
+    assert not caplog.records
 
 
 def test_a_rehearsal_that_cannot_be_had_keeps_nobody_from_starting(
-    paths: Paths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    paths: Paths, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", f"{paths.root}/missing")
-    node_sessions.prepare(paths)
+    """Here, as the certificate is another node's."""
+    write_certificates(paths)
+    before = os.listdir("/proc/self/fd")
+    node_sessions.prepare(paths, "node2.example.com")
+    assert os.listdir("/proc/self/fd") == before
     assert "the rehearsal of such a call failed" in caplog.text
 
 

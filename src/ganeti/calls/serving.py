@@ -17,9 +17,9 @@ import msgspec
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.ports.luxid import Question
-from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, Pieces, encode
+from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, Pieces, decode, encode
 from ganeti.wire.framing_sync import END
-from ganeti.wire.luxi import MalformedRequest
+from ganeti.wire.luxi import MalformedRequest, read_request
 
 _log = logging.getLogger(__name__)
 
@@ -185,6 +185,22 @@ class CallServer:
                         await asyncio.sleep(0)
         except TimeoutError as err:
             raise TransportError("The client does not take its answer") from err
+
+
+class RequestServer(CallServer):
+    """Requests look as on LUXI's socket (protocols, section 2); one that cannot be understood ends its connection."""
+
+    def read(self, data: bytes) -> tuple[str, list[Any]]:
+        try:
+            return read_request(decode(data))
+        except TransportError as err:
+            raise MalformedRequest(self.unreadable(err)) from err
+
+    def unknown(self, method: str) -> Exception:
+        return GanetiError(f"There is no call '{method}': there are {', '.join(sorted(self._calls))}")
+
+    def unreadable(self, error: TransportError) -> str:
+        return f"Failed to parse request: {error}"
 
 
 class _ConnectionLost(TransportError):

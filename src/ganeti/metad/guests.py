@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
-from ganeti.calls.serving import CallServer, handlers_of, serves
+from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, PrerequisiteError
+from ganeti.calls.serving import RequestServer, handlers_of, serves
 from ganeti.node.metadata import Metadata
 from ganeti.system.files import read_if_there, write_atomically
-from ganeti.wire.framing import decode
-from ganeti.wire.luxi import MalformedRequest, read_request
 
 _log = logging.getLogger(__name__)
 
@@ -74,20 +72,8 @@ class Guests:
                 os.unlink(self._file)
 
 
-class Control(CallServer):
+class Control(RequestServer):
     """The node daemon's door, and that of ``gnt-debug metad``."""
 
     def __init__(self, guests: Guests) -> None:
         super().__init__(handlers_of(guests))
-
-    def read(self, data: bytes) -> tuple[str, list[Any]]:
-        try:
-            return read_request(decode(data))
-        except TransportError as err:
-            raise MalformedRequest(self.unreadable(err)) from err
-
-    def unknown(self, method: str) -> Exception:
-        return GanetiError(f"There is no call '{method}': there are {', '.join(sorted(self._calls))}")
-
-    def unreadable(self, error: TransportError) -> str:
-        return f"Failed to parse request: {error}"

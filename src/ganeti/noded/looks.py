@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 import ganeti.node.hypervisors
-from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
-from ganeti.calls.serving import CallServer, handlers_of, serves
+from ganeti.calls.serving import RequestServer, handlers_of, serves
 from ganeti.node.collectors.looks import (
     DIAGNOSED,
     KEY,
@@ -28,8 +28,6 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system import accounts
 from ganeti.system.unix_socket import UnixServer
 from ganeti.system.unix_socket import serve as serve_socket
-from ganeti.wire.framing import decode
-from ganeti.wire.luxi import MalformedRequest, read_request
 
 
 class Answers:
@@ -68,23 +66,11 @@ class Answers:
             return file.read()
 
 
-class LooksServer(CallServer):
+class LooksServer(RequestServer):
     """The door: one message a request, as at the other sockets of a node."""
 
     def __init__(self, answers: Answers) -> None:
         super().__init__(handlers_of(answers))
-
-    def read(self, data: bytes) -> tuple[str, list[Any]]:
-        try:
-            return read_request(decode(data))
-        except TransportError as err:
-            raise MalformedRequest(self.unreadable(err)) from err
-
-    def unknown(self, method: str) -> Exception:
-        return GanetiError(f"There is no call '{method}': there are {', '.join(sorted(self._calls))}")
-
-    def unreadable(self, error: TransportError) -> str:
-        return f"Failed to parse request: {error}"
 
 
 async def serve_looks(paths: Paths, node_name: str, ssconf: Any) -> UnixServer | None:

@@ -3,7 +3,8 @@
 
 Python settles how to run a function while it runs it for the first few times, and much is made when it is first used.
 Each job would do that again, in its own copies of the memory it has from the spawner. The job of the rehearsal has a
-directory of its own, nobody at the other ends of its sockets, and an event loop of its own: nothing is left of it.
+directory of its own, nobody at the other ends of its sockets, and an event loop of its own: nothing is left of it. The
+configuration is read as jobs read it, and closed again: a database handle must not cross a fork.
 """
 
 import asyncio
@@ -13,15 +14,16 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import ConfigurationError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.job import process as job_process
 from ganeti.job.loop import JobLoop
 from ganeti.job.world import JobWorld
 from ganeti.master.queue.execution import JobRunner
 from ganeti.master.queue.submission import new_job
+from ganeti.stores.config_view import ConfigReader
 from ganeti.stores.job_files import JobFiles
 from ganeti.system import process_title
 from ganeti.system.environment import Environment
@@ -53,6 +55,7 @@ def rehearse(environment: Environment) -> None:
             os.makedirs(paths.livelock_dir)
             for attempt in range(1, _ROUNDS + 1):
                 _carry_out(Environment(paths, environment.hostname), attempt)
+                _read_configuration(environment.paths)
     except (OSError, GanetiError) as err:
         _log.warning("jobs will cost more memory: the rehearsal of one failed: %s", err)
 
@@ -71,6 +74,15 @@ def _carry_out(environment: Environment, attempt: int) -> None:
     finally:
         loop.close()
         lock.remove()
+
+
+def _read_configuration(paths: Paths) -> None:
+    reader = ConfigReader(paths.config_database)
+    try:
+        with suppress(ConfigurationError), reader.view() as view:  # there may be none yet
+            view.find_node(view.node(view.cluster.master_node).name)
+    finally:
+        reader.close()
 
 
 async def _run(runner: JobRunner, world: JobWorld) -> None:

@@ -187,7 +187,7 @@ def test_a_stopped_guest_leaves_nothing_and_can_be_stopped_again(node: Node) -> 
 def test_a_guest_that_ignores_the_power_button_is_ended_in_time(node: Node) -> None:
     async def story() -> None:
         await node.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await node.fresh.stop(NAME, timeout_s=0.5)
         assert await node.state() is None
 
@@ -498,18 +498,22 @@ def test_an_aborted_accept_leaves_nothing_on_the_target(node: Node, other: Node)
 def test_guests_that_share_the_kernel_are_stopped_before_another_ganeti_takes_them(node: Node) -> None:
     if node.kind not in ON_ROOT_DISKS:
         pytest.skip(f"{node.kind} is taken over as it runs")
-    wanted = [Adopted(name=NAME, uuid=spec_of(node).uuid)]
+    spec = msgspec.structs.replace(spec_of(node), name="adopted.example.com")  # no other test's containers are meant
+    wanted = [Adopted(name=spec.name, uuid=spec.uuid)]
 
     async def story() -> None:
         adoption = node.fresh.adoption()
         assert adoption is not None
         assert await adoption.check(wanted) == await adoption.take(wanted) == []
-        await node.start()
-        [problem] = await adoption.check_back(wanted)
-        assert f"gnt-instance shutdown {NAME}" in problem
-        with pytest.raises(HypervisorError, match="are stopped for this"):
-            await adoption.give_back(wanted)
-        await node.fresh.stop(NAME, timeout_s=0, may_write=False)
-        assert await node.state() is None and node.leftovers() == []
+        await node.fresh.start(spec, node.disks)
+        try:
+            [problem] = await adoption.check_back(wanted)
+            assert f"gnt-instance shutdown {spec.name}" in problem
+            with pytest.raises(HypervisorError, match="are stopped for this"):
+                await adoption.give_back(wanted)
+        finally:
+            await node.fresh.stop(spec.name, timeout_s=0, may_write=False)
+        assert await node.fresh.list_instances() == []
+        assert list(Path(node.world.paths.run_dir).rglob(f"{spec.name}*")) == []
 
     asyncio.run(story())

@@ -31,7 +31,7 @@ from ganeti.node.hypervisors.stopped_adoption import StoppedAdoption
 
 CHROOT, SETSID = "/usr/sbin/chroot", "/usr/bin/setsid"
 _SCRIPT_S = 60.0
-_STATUS_S = 10.0
+_STATUS_S = 30.0
 _POLL_S = 0.1
 _DEFAULTS = PARAMETERS_OF_3_1["chroot"]
 

@@ -6,12 +6,13 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
 from typing import Any
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.base.paths import Paths
 from ganeti.ports.node_world import NodeWorld
 
@@ -28,6 +29,7 @@ async def show(world: NodeWorld, uuid: str, blockdev: dict[str, Any], *, reader:
     if _process(world.paths, uuid) is not None and _is_served(path):
         return path
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    await _unmount_stale(world, path)
     with open(path, "ab"):
         pass
     node = json.dumps(blockdev | {"node-name": "disk"})
@@ -66,9 +68,23 @@ async def hide(world: NodeWorld, uuid: str) -> None:
         await asyncio.sleep(_POLL_S)
     else:
         raise BlockDeviceError(f"{PROGRAM} does not end: something still uses {path}")
+    await _unmount_stale(world, path)
     for name in (path, f"{path}.log", f"{path}.pid"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+async def _unmount_stale(world: NodeWorld, path: str) -> None:
+    """Remove the mount that a storage daemon has left which was killed; raises `BlockDeviceError`."""
+    try:
+        os.stat(path)
+    except OSError as err:
+        if err.errno != errno.ENOTCONN:
+            return
+        try:
+            await world.run(["umount", "--lazy", path], timeout_s=_STOP_S)
+        except CommandError as failure:
+            raise BlockDeviceError(f"What is left at {path} cannot be unmounted: {failure}") from failure
 
 
 def _file(paths: Paths, uuid: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from ganeti_simulation.facades import mirrored_disks, replicated_volumes
+from ganeti_simulation.facades import mirrored_disks, replicated_volumes, transfers
 from ganeti_simulation.system import network as net
 from ganeti_simulation.system.kernel import Running
 from ganeti_simulation.system.machine import here, machine_of
@@ -413,5 +413,6 @@ PATCHES: dict[str, Callable[[Any], None]] = {
     "ganeti.daemons.noded": _noded,
     "ganeti.system.pause_points": _pause_points,
     "ganeti.node.storage.mirror.client": mirrored_disks.client,
+    "ganeti.node.transfers": transfers.transfers,
     "ganeti.noded.world": replicated_volumes.tools,
 }

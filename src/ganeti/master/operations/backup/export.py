@@ -57,8 +57,7 @@ ZEROING_PER_MIB_S = 0.2
 """How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
 Seconds = Annotated[int, msgspec.Meta(ge=0)]
 SecondsPerMib = Annotated[float, msgspec.Meta(ge=0)]
-_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node2.example.com"}
-"""To the primary node: the simulator has no transfers, which tests/system/test_backup.py interrupts."""
+_EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Checked:
         Example("export-stopped", _EXAMPLE, before=("create-on-file-stopped",)),
         Example(
             "export-and-remove",
-            _EXAMPLE | {"remove_instance": True},
+            _EXAMPLE | {"target_node": "node2.example.com", "remove_instance": True},
             before=("create-on-file-stopped",),
         ),
     ),

@@ -147,7 +147,7 @@ _WITHOUT_DISKS = _EXAMPLE | {"disk_template": "diskless", "disks": []}
         Example("import", _IMPORT, before=("create-on-file-stopped", "export-stopped")),
         Example(
             "import-and-start",
-            _IMPORT | {"start": True},
+            _IMPORT | {"start": True, "pnode": "node3.example.com"},
             before=("create-on-file-stopped", "export-stopped"),
         ),
         Example("create-mirrored", _MIRRORED, before=("cluster-mirroring",)),

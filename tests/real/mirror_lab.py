@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.server
 import itertools
 import os
+import queue
 import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ganeti.base.paths import Paths
+from ganeti.mirrord.telling import PORT as MAINTENANCE_PORT
 from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.certificates import Authority, create_authority, issue_node_certificate
@@ -26,10 +30,12 @@ from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT
 from ganeti.noded.world import RealNodeWorld
+from ganeti.wire.loss_report import LossReport, read_loss_report
 
 SETTING = "/srv/disks"
 MIB = 1024 * 1024
 PATIENCE_S = 30.0
+KEY = b"the key of the cluster"
 _NUMBERS = itertools.count(1)
 
 
@@ -154,6 +160,44 @@ class Pair:
                 node.daemon.send_signal(signal.SIGCONT)
                 node.daemon.kill()
                 node.daemon.wait()
+
+
+class Master:
+    """Stands for the maintenance daemon on the master of *node*, and answers when it may."""
+
+    def __init__(self, node: Node) -> None:
+        own = self
+        self.heard: queue.Queue[LossReport] = queue.Queue()
+        self.may_answer = threading.Event()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                own.heard.put(read_loss_report(body, time.time(), KEY))
+                own.may_answer.wait(PATIENCE_S)
+                with contextlib.suppress(OSError):
+                    self.send_response(202)
+                    self.end_headers()
+
+            def log_message(self, *said: object) -> None:
+                return
+
+        address = f"{node.address.rpartition('.')[0]}.9"
+        self._server = http.server.ThreadingHTTPServer((address, MAINTENANCE_PORT), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        Path(node.paths.hmac_key).write_bytes(KEY)
+        for name, value in (("master_node", "master.example.com"), ("master_ip", address)):
+            Path(node.paths.ssconf_file(name)).write_text(f"{value}\n")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.may_answer.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 def status(node: Node, disk: DiskSpec) -> DiskStatus:

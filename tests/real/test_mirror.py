@@ -14,14 +14,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.fakes.thoroughness import examples
-from tests.real.mirror_lab import MIB, SETTING, Guest, Node, Pair, run, status, wait_until
+from tests.real.mirror_lab import MIB, SETTING, Guest, Master, Node, Pair, run, status, wait_until
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.mirrord.telling import WAIT_S
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import read_kept
@@ -130,6 +132,23 @@ def test_a_lost_secondary_stops_nothing_and_gets_what_it_missed(pair: Pair) -> N
         pair.wait_equal(disk, pair.one)
         web1.write_some(random.Random(6), 10)
     assert pair.are_equal(disk)
+
+
+def test_the_guest_goes_on_when_the_master_knows_of_the_loss(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk) as web1, Master(pair.one) as master, ThreadPoolExecutor(1) as beside:
+        assert web1.write(0, 7)
+        begun = time.monotonic()
+        pair.two.pull_the_plug()
+        writing = beside.submit(web1.write, 4096, 8)
+        report = master.heard.get(timeout=60)
+        assert (report.node, report.disk) == (pair.one.name, disk.uuid)
+        assert report.generation == read_kept(str(pair.one.image(disk))).generation
+        time.sleep(1.2)  # longer than QEMU tries to connect again
+        held = not writing.done()
+        assert held or time.monotonic() - begun > WAIT_S, "this machine was too busy to look in time"
+        master.may_answer.set()
+        assert writing.result(60)
 
 
 @pytest.mark.parametrize("whom", ["relay", "storage daemon"])

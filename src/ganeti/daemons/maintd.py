@@ -18,6 +18,7 @@ from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import PORT, Answers
 from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
 from ganeti.maintd.looking import Looker
+from ganeti.maintd.losses import LossesHeard
 from ganeti.maintd.rounds import Maintenance
 from ganeti.model.node_calls.node import WatcherRun
 from ganeti.ports.nodes import ask
@@ -73,7 +74,14 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
         functools.partial(_run_watcher, given),
         lambda: key().strip(),
     )
-    answers = Answers(lambda: follower.configuration, lambda: looker.refused + ends.refused, ends.hear)
+    commits = DaemonCommits(given.wconfd, lock.path)
+    losses = LossesHeard(lambda: follower.configuration, commits.commit, lambda: key().strip())
+    answers = Answers(
+        lambda: follower.configuration,
+        lambda: looker.refused + ends.refused + losses.refused,
+        ends.hear,
+        losses.hear,
+    )
     address = daemon.options.bind or follower.configuration.cluster.master_ip
     ahead = daemon.options.bind is None
     server = HttpServer(
@@ -93,7 +101,7 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
             daemon.stop_with(EXIT_NOT_MASTER)
 
     follower.changed = stop_if_deposed
-    maintenance = Maintenance(follower, DaemonCommits(given.wconfd, lock.path), luxi, looker)
+    maintenance = Maintenance(follower, commits, luxi, looker)
     background.start(maintenance.run(), "maintenance")
     if not daemon.options.no_watcher:
         background.start(ends.run(), "guests that ended")

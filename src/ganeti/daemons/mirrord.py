@@ -5,13 +5,17 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
-from ganeti.daemons.node_daemon import options_of
+from ganeti.base.paths import Paths
+from ganeti.daemons.node_daemon import cluster_key, options_of, ssconf_words
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
+from ganeti.mirrord.telling import Teller
 from ganeti.node.storage.mirror.places import DIRECTORY_MODE, Places
 from ganeti.node.storage.mirror.requests import PORT
+from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
 from ganeti.system.tls import ServerFiles, server_context
@@ -30,7 +34,8 @@ async def serve(daemon: Daemon) -> None:
     places = Places(paths)
     os.makedirs(places.directory, mode=DIRECTORY_MODE, exist_ok=True)
     tls = server_context(ServerFiles.of(paths))
-    server = Server(Surroundings(places, Peers(paths)))
+    teller = Teller(own_name(paths), partial(_master, paths), lambda: cluster_key(paths).strip())
+    server = Server(Surroundings(places, Peers(paths), teller=teller))
     await server.start(daemon.options.bind or any_address(paths), daemon.options.port, tls)
     daemon.ready()
     while not daemon.stopping.is_set():
@@ -41,6 +46,12 @@ async def serve(daemon: Daemon) -> None:
                 daemon.log.info("no mirrored disk is in use here any more")
                 break
     server.close()
+    await teller.close()
+
+
+def _master(paths: Paths) -> tuple[str, list[str]]:
+    """The master's name, and where it answers."""
+    return next(iter(ssconf_words(paths, "master_node")), ""), ssconf_words(paths, "master_ip")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The paths of the maintenance daemon (S4.27-S4.31), ``/metrics`` beside them, and where nodes tell of guests."""
+"""The paths of the maintenance daemon (S4.27-S4.31), ``/metrics`` beside them, and what nodes tell by themselves."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ from ganeti.model.view import ConfigView
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.wire.diagnose_report import REFUSALS
 from ganeti.wire.guest_report import PATH
+from ganeti.wire.loss_report import PATH as LOSSES
 
 PORT = 1816
 
@@ -20,16 +21,21 @@ class Answers:
     """Tells what the configuration says of maintenance now."""
 
     def __init__(
-        self, view: Callable[[], ConfigView], refused: Callable[[], Mapping[str, int]], hear: Callable[[bytes], str]
+        self,
+        view: Callable[[], ConfigView],
+        refused: Callable[[], Mapping[str, int]],
+        hear: Callable[[bytes], str],
+        hear_loss: Callable[[bytes], Awaitable[str]],
     ) -> None:
-        """*hear* takes a node's report of guests, and gives why it is refused, or nothing."""
+        """*hear* takes a node's report of guests, *hear_loss* one of a lost copy: why it is refused, or nothing."""
         self._view = view
         self._refused = refused
         self._hear = hear
+        self._hear_loss = hear_loss
 
     async def answer(self, request: HttpRequest) -> HttpReply:
-        if request.method == "POST" and request.path == PATH:
-            refusal = self._hear(request.body)
+        if request.method == "POST" and request.path in (PATH, LOSSES):
+            refusal = self._hear(request.body) if request.path == PATH else await self._hear_loss(request.body)
             return HttpReply(403, refusal.encode(), "text/plain") if refusal else HttpReply(202, b"", "text/plain")
         if request.method not in ("GET", "HEAD"):
             return HttpReply(405, b"Only GET is answered here", "text/plain")

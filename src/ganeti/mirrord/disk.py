@@ -25,6 +25,7 @@ from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
 from ganeti.mirrord.storage_daemon import StorageDaemon
+from ganeti.mirrord.telling import Teller
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
@@ -50,6 +51,7 @@ class Surroundings:
     peers: Peers
     storage_daemon: Callable[[Places, str, str], StorageDaemon] = StorageDaemon
     link: Callable[[Record, Peers, Callable[[], Awaitable[None]]], Link] = Link
+    teller: Teller | None = None
 
 
 class Disk:
@@ -60,6 +62,9 @@ class Disk:
         self._peers = around.peers
         self._lock = asyncio.Lock()
         self._record = Record(around.places, opened)
+        self._teller = around.teller
+        if around.teller is not None:
+            self._record.raised = around.teller.note
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
         self.link = around.link(self._record, around.peers, self.note_loss)
@@ -76,6 +81,7 @@ class Disk:
             if self.opened.role in _WRITING:
                 await self.link.open()
                 await self._copying.go_on()
+                self._record.raised(self.opened, self._record.kept.generation)
 
     async def open(self, wanted: Opened) -> str:
         """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""
@@ -219,6 +225,8 @@ class Disk:
         """The other copy is behind from now on; the guest is told of a write that is here alone only after this."""
         if self.opened.role in _WRITING:
             self._copying.note_loss()
+            if self._teller is not None:
+                await self._teller.wait(self.opened)
 
     async def _shut_out(self) -> None:
         """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""

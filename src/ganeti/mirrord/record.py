@@ -2,12 +2,13 @@
 """What is written down of one disk in use: its role here, and what its copy is."""
 
 import logging
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import Kept, Opened, State
+from ganeti.node.storage.mirror.requests import SECONDARY, Kept, Opened, State
 
 _log = logging.getLogger(__name__)
 
@@ -18,6 +19,8 @@ class Record:
     def __init__(self, places: Places, opened: Opened) -> None:
         self.places = places
         self.opened = opened
+        self.raised: Callable[[Opened, int], None] = lambda opened, generation: None
+        """Called when this copy goes on as a newer one than the other."""
         self._said = ""
 
     @property
@@ -25,8 +28,11 @@ class Record:
         return read_kept(self.opened.image)
 
     def keep(self, kept: Kept) -> None:
-        if kept != self.kept:
+        before = self.kept
+        if kept != before:
             write_kept(self.opened.image, kept)
+        if kept.generation > before.generation and self.opened.role != SECONDARY:
+            self.raised(self.opened, kept.generation)
 
     def be(self, role: str) -> None:
         self.rewrite(replace(self.opened, role=role))

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Tells the master that a copy of a disk is lost, again and again until the configuration knows.
+
+A guest's write that is on one node only waits for that, for a time: then a failover to the other node is refused.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from ganeti.base.errors import GanetiError
+from ganeti.node.storage.mirror.requests import Opened
+from ganeti.system.event_loop import Background
+from ganeti.wire.loss_report import PATH, LossReport, write_loss_report
+
+PORT = 1816
+"""Of the maintenance daemon."""
+WAIT_S = 5.0
+"""So long a guest waits for a master that does not answer."""
+REFUSED_S = 1.0
+"""So long for one where no maintenance daemon runs: it may be starting again."""
+_ANSWER_S = 10.0
+_AGAIN_S = 0.2
+_AT_MOST_S = 10.0
+_ACCEPTED = b" 202 "
+_log = logging.getLogger(__name__)
+
+
+class Teller:
+    """*master* gives the name and the addresses of the master, *key* the cluster's key."""
+
+    def __init__(
+        self, node: str, master: Callable[[], tuple[str, Sequence[str]]], key: Callable[[], bytes], port: int = PORT
+    ) -> None:
+        self._node, self._master, self._key, self._port = node, master, key, port
+        self._background = Background()
+        self._untold: dict[str, int] = {}
+        """Generations by the UUIDs of disks."""
+        self._changed = asyncio.Event()
+        self._is_refused = False
+
+    def note(self, disk: Opened, generation: int) -> None:
+        """The copy of *disk* on this node has this generation, and the other one has not. For now: a node alone has no
+        master to tell.
+        """
+        if not self._master()[1]:
+            return
+        is_told = disk.uuid not in self._untold
+        self._untold[disk.uuid] = generation
+        if is_told:
+            self._background.start(self._tell(disk), f"telling that a copy of disk {disk.image} is lost")
+
+    async def wait(self, disk: Opened) -> None:
+        """Until the master knows; not where the master is the lost node, and not for ever."""
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        name, addresses = self._master()
+        if name == disk.peer or not addresses:
+            return
+        while disk.uuid in self._untold:
+            left_s = begun_s + (REFUSED_S if self._is_refused else WAIT_S) - loop.time()
+            if left_s <= 0:
+                _log.warning("disk %s: its guest goes on, the master does not know that a copy is lost", disk.image)
+                return
+            try:
+                async with asyncio.timeout(left_s):
+                    self._changed.clear()
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def close(self) -> None:
+        await self._background.cancel()
+
+    async def _tell(self, disk: Opened) -> None:
+        pause_s, said = _AGAIN_S, ""
+        while True:
+            generation = self._untold[disk.uuid]
+            fault = await self._tell_once(LossReport(self._node, disk.uuid, generation))
+            if not fault and self._untold[disk.uuid] == generation:
+                del self._untold[disk.uuid]
+            self._changed.set()
+            if not fault:
+                if disk.uuid not in self._untold:
+                    return
+                continue
+            if fault != said:
+                _log.warning("disk %s: the master cannot be told that a copy is lost: %s", disk.image, fault)
+                said = fault
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _AT_MOST_S)
+
+    async def _tell_once(self, report: LossReport) -> str:
+        """Gives why the master does not know, or nothing."""
+        fault, self._is_refused = "its address is not known", False
+        for address in self._master()[1]:
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    fault = await self._post(address, write_loss_report(report, time.time(), self._key()))
+                if not fault:
+                    return ""
+            except ConnectionRefusedError:
+                fault, self._is_refused = f"no ganeti-maintd answers on {address}", True
+            except (OSError, TimeoutError, GanetiError) as err:
+                fault = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
+        return fault
+
+    async def _post(self, address: str, body: bytes) -> str:
+        reader, writer = await asyncio.open_connection(address, self._port)
+        try:
+            host = f"[{address}]" if ":" in address else address
+            head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            writer.write(head.encode() + body)
+            await writer.drain()
+            status = await reader.readline()
+            return "" if _ACCEPTED in status else status.decode(errors="replace").strip() or "it hangs up"
+        finally:
+            writer.close()

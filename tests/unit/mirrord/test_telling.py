@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The master is told that a copy is lost; the guest waits for that, but not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from ganeti.mirrord import telling
+from ganeti.mirrord.telling import Teller
+from ganeti.node.storage.mirror.requests import PRIMARY, Opened
+from ganeti.wire.loss_report import PATH, LossReport, read_loss_report
+
+KEY = b"the key of the cluster"
+DISK = Opened(uuid="disk", image="/srv/disk", role=PRIMARY, peer="node2")
+
+
+class Master:
+    """Answers as it is told to, by *say*."""
+
+    def __init__(self) -> None:
+        self.heard: list[LossReport] = []
+        self.may_answer = asyncio.Event()
+        self.faults = 0
+        self.name = "node1"
+        self.addresses: Sequence[str] = ["127.0.0.1"]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        assert head.startswith(f"POST {PATH} ")
+        length = int(head.partition("Content-Length: ")[2].split()[0])
+        self.heard.append(read_loss_report(await reader.readexactly(length), time.time(), KEY))
+        await self.may_answer.wait()
+        self.faults -= 1
+        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n" if self.faults >= 0 else b"HTTP/1.1 202 Accepted\r\n\r\n")
+        writer.close()
+
+
+def play(story: Callable[[Master, Teller], Awaitable[None]]) -> None:
+    async def played() -> None:
+        master = Master()
+        server = await asyncio.start_server(master.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        teller = Teller("node3", lambda: (master.name, master.addresses), lambda: KEY, port)
+        try:
+            await asyncio.wait_for(story(master, teller), 60)
+        finally:
+            await teller.close()
+            server.close()
+
+    asyncio.run(played())
+
+
+def test_a_guest_waits_until_the_configuration_knows() -> None:
+    async def story(master: Master, teller: Teller) -> None:
+        teller.note(DISK, 6)
+        waiting = asyncio.create_task(teller.wait(DISK))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        teller.note(DISK, 7)
+        master.faults = 1
+        master.may_answer.set()
+        await waiting
+        assert {report.generation for report in master.heard} == {6, 7} and master.heard[-1].generation == 7
+        await teller.wait(DISK)
+
+    play(story)
+
+
+def test_a_master_that_does_not_answer_is_waited_for_a_time_and_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "WAIT_S", 0.3)
+
+    async def story(master: Master, teller: Teller) -> None:
+        teller.note(DISK, 6)
+        await teller.wait(DISK)
+        master.may_answer.set()
+        monkeypatch.setattr(telling, "WAIT_S", 60.0)
+        await teller.wait(DISK)
+        assert master.heard[-1] == LossReport("node3", "disk", 6)
+
+    play(story)
+
+
+def test_nobody_waits_for_a_master_that_is_the_lost_node_or_for_none() -> None:
+    async def story(master: Master, teller: Teller) -> None:
+        teller.note(DISK, 6)
+        master.name = "node2"
+        await teller.wait(DISK)
+        master.name, master.addresses = "", []
+        await teller.wait(DISK)
+
+    play(story)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from threading import Thread
 from typing import IO, Any
 
-from ganeti.base.errors import CommandError, GanetiError
+from ganeti.base.errors import UNREADABLE_JSON, CommandError, GanetiError
 from ganeti.bootstrap import daemon_setup, join_input, prepare_join
 from ganeti.bootstrap.daemon_setup import ANSWERING_DAEMONS, NODE_DAEMON
 from ganeti.bootstrap.join_input import DaemonSetup, PrepareJoin
@@ -117,7 +117,10 @@ def _hear_verdict(heard: IO[bytes]) -> tuple[bool, bool | None]:
     """Whether the cluster was asked to take the machine in, and whether it has; None where nobody says so."""
     is_asked = False
     for line in heard:
-        word = json.loads(line).get("state")
+        try:
+            word = json.loads(line)["state"]
+        except (*UNREADABLE_JSON, LookupError, TypeError):
+            break  # a connection that broke within a line
         if word == ASKED:
             is_asked = True
         elif word in (KEEP, TAKE_BACK):

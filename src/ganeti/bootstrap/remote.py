@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from threading import Thread, Timer
 from typing import Any
 
-from ganeti.base.errors import CommandError
+from ganeti.base.errors import UNREADABLE_JSON, CommandError
 from ganeti.bootstrap.machine import Machine, last_lines, last_words
 
 HELPERS = "/usr/lib/ganeti"
 CONNECT_WITHIN_S = 10
+PASSWORD_WITHIN_S = 300.0
 SSH_FAILED = 255
 _UNKNOWN_KEY = re.compile(r"Host key verification failed|IDENTIFICATION HAS CHANGED|host key is known", re.IGNORECASE)
 
@@ -57,7 +58,7 @@ class Remote:
 
     def ssh_words(self, options: list[str]) -> list[str]:
         """The command that reaches the machine, without what is to run there."""
-        asks = sys.stdin is not None and sys.stdin.isatty()
+        asks = _has_terminal()
         words = ["ssh", "-o", "EscapeChar=none", "-o", f"BatchMode={'no' if asks else 'yes'}", "-o", "ForwardAgent=no"]
         words += ["-o", f"ConnectTimeout={CONNECT_WITHIN_S}", "-o", "CheckHostIP=no"]
         return [*words, *options, "-p", str(self.port), "-l", "root", self.name]
@@ -68,7 +69,7 @@ class Remote:
             return [
                 ["-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={os.devnull}", "-o", "LogLevel=ERROR"]
             ]
-        asks = sys.stdin is not None and sys.stdin.isatty()
+        asks = _has_terminal()
         cluster = ["-o", "StrictHostKeyChecking=yes", "-o", f"HostKeyAlias={self.cluster_name}"]
         cluster += ["-o", f"UserKnownHostsFile={self.machine.paths.known_hosts}", "-o", "GlobalKnownHostsFile=none"]
         return [cluster, ["-o", f"StrictHostKeyChecking={'ask' if asks else 'yes'}"]]
@@ -100,25 +101,30 @@ class Conversation:
         """What the helper says when it is there: a machine whose host key is not the cluster's is tried again."""
         while True:
             try:
-                return self.hear(timeout_s)
+                return self.hear(PASSWORD_WITHIN_S if _has_terminal() else timeout_s, after_others=True)
             except CommandError:
                 status = self._process.returncode
                 if not self._left or status != SSH_FAILED or not _UNKNOWN_KEY.search(self._errors):
                     raise
             self._begin()
 
-    def hear(self, timeout_s: float) -> dict[str, Any]:
-        """The helper's next message; raises `CommandError` with what it printed where it has ended instead."""
+    def hear(self, timeout_s: float, *, after_others: bool = False) -> dict[str, Any]:
+        """The helper's next message; raises `CommandError` with what it printed where it has ended instead.
+
+        With *after_others*, lines before it are passed over: root's shell there may greet whoever comes.
+        """
         assert self._process.stdout is not None
         watch = Timer(timeout_s, self._process.kill)
         watch.start()
         try:
-            line = self._process.stdout.readline()
+            while (line := self._process.stdout.readline()).endswith(b"\n"):
+                message = _message(line)
+                if message is not None:
+                    return message
+                if not after_others:
+                    raise CommandError(f"{self._helper} on {self._remote.name} answered with something else than JSON")
         finally:
             watch.cancel()
-        if line.endswith(b"\n"):
-            message: dict[str, Any] = json.loads(line)
-            return message
         status = self.end()
         if status < 0:
             raise CommandError(f"{self._helper} on {self._remote.name} did not answer within {timeout_s:g} seconds")
@@ -161,3 +167,17 @@ class Conversation:
         assert process.stderr is not None
         with process.stderr as stream:
             self._errors = stream.read().decode(errors="replace")
+
+
+def _has_terminal() -> bool:
+    """Whether an administrator can be asked for a password, or to compare a host key."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    """None for a line that is no JSON object."""
+    try:
+        message = json.loads(line)
+    except UNREADABLE_JSON:
+        return None
+    return message if isinstance(message, dict) else None

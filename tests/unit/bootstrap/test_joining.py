@@ -432,7 +432,7 @@ def test_one_connection_sets_everything_up(begin: Any, node: Any, tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("end", ["refused", "broken", "daemon", "not asked"])
+@pytest.mark.parametrize("end", ["refused", "broken", "broken within a line", "daemon", "not asked"])
 def test_a_machine_that_does_not_become_a_node_is_as_it_was(begin: Any, node: Any, tmp_path: Path, end: str) -> None:
     """Its keys, its files, and what its daemons have written meanwhile; the second try works."""
     root, data = tmp_path / "node2", tmp_path / "node2/var/lib/ganeti"
@@ -452,9 +452,12 @@ def test_a_machine_that_does_not_become_a_node_is_as_it_was(begin: Any, node: An
         if end == "refused":
             joining.asks_cluster()
             joining.take_back()
+        elif end == "broken within a line":
+            joining._talk._ours.write(b'{"state": "as')
+            joining._talk._ours.flush()
     joining.close()
     assert pretend.tree(root) == before
-    if end in ("refused", "broken"):
+    if end in ("refused", "broken", "broken within a line"):
         assert node.told[-4:] == ["stop ganeti-mond", "stop ganeti-confd", "stop ganeti-noded", "reload-ssh-keys"]
     node.broken.discard("start ganeti-noded")
     again = begin()

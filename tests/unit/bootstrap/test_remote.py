@@ -81,3 +81,33 @@ def test_the_systems_ssh_is_run_and_no_library(tmp_path: Path) -> None:
     assert Path(recorder.calls[0][0][0]).name == "ssh"
     source = Path(remote_module.__file__).parents[1]
     assert not [path for path in source.rglob("*.py") if "paramiko" in path.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("printed", "message"),
+    [
+        ("Welcome to node2", None),
+        ("[1]", None),
+        ('{"state": "ready"}', {"state": "ready"}),
+        ('Welcome to node2\n[1]\n{"state": "ready"}', {"state": "ready"}),
+    ],
+)
+def test_what_a_shell_prints_before_the_helper_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, message: Any
+) -> None:
+    """The .bashrc of root may greet whoever comes; a helper that has begun says JSON alone."""
+    started = subprocess.Popen
+
+    def ssh(words: Sequence[str], **options: Any) -> Any:
+        return started(["printf", "%s\\n%s\\n", printed, "no JSON"], **options)
+
+    monkeypatch.setattr(remote_module.subprocess, "Popen", ssh)
+    talk = remote(tmp_path, Recorder()).begin("node-daemon-setup")
+    if message is None:
+        with pytest.raises(CommandError, match="node-daemon-setup on node2"):
+            talk.hear_first(60)
+    else:
+        assert talk.hear_first(60) == message
+        with pytest.raises(CommandError, match="answered with something else than JSON"):
+            talk.hear(60)
+    talk.end()

@@ -230,15 +230,35 @@ def test_destroy_takes_the_node_down_after_the_cluster_agreed(gnt, master, monke
     assert left == ["uuid-of-master"]
 
 
-def test_node_add_joins_then_submits(gnt, master, monkeypatch):
-    joined = []
-    monkeypatch.setattr(node_setup, "join", joined.append)
+class Joining:
+    """What `gnt-node add` asks of the machine."""
+
+    def __init__(self) -> None:
+        self.options: list[dict] = []
+        self.asked: list[str] = []
+
+    def begin(self, options: dict) -> "Joining":
+        self.options.append(options)
+        return self
+
+    def __getattr__(self, what: str):
+        return lambda: self.asked.append(what)
+
+
+@pytest.fixture
+def joining(master, monkeypatch):
+    made = Joining()
+    monkeypatch.setattr(node_setup, "begin_joining", made.begin)
     master.answers["Query"] = cells(["node1.example.com"])
     master.answers["QueryConfigValues"] = ["cluster"]
+    return made
+
+
+def test_node_add_joins_then_submits(gnt, master, joining):
     master.job()
     line = "gnt-node add -s 10.1.0.2 -g rack1 --node-parameters ssh_port=2222 --vm-capable no --no-ssh-key-check node2"
     assert gnt(line).status == 0
-    assert joined == [
+    assert joining.options == [
         {
             "node_name": "node2",
             "cluster_name": "cluster",
@@ -251,6 +271,7 @@ def test_node_add_joins_then_submits(gnt, master, monkeypatch):
             "debug": False,
         }
     ]
+    assert joining.asked == ["set_up", "asks_cluster", "keep", "close"]
     opcode = {
         "OP_ID": "OP_NODE_ADD",
         "node_name": "node2",
@@ -264,14 +285,35 @@ def test_node_add_joins_then_submits(gnt, master, monkeypatch):
     assert master.submitted() == [{**opcode, "dry_run": True}, opcode]
 
 
-def test_node_add_leaves_the_machine_alone_if_the_master_refuses(gnt, master, monkeypatch):
-    joined = []
-    monkeypatch.setattr(node_setup, "join", joined.append)
-    master.answers["Query"] = cells(["node1.example.com"])
-    master.answers["QueryConfigValues"] = ["cluster"]
+def test_node_add_leaves_the_machine_alone_if_the_master_refuses(gnt, master, joining):
     master.job(["OpPrereqError", ["Group 'rack9' not known", "unknown_entity"]], status="error")
     ran = gnt("gnt-node add -g rack9 node2")
-    assert ran.status == 1 and "rack9" in ran.err and not joined
+    assert ran.status == 1 and "rack9" in ran.err
+    assert joining.asked == ["close"]
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "is_node", "is_taken_back"),
+    [
+        ("OpExecError", "", False, True),
+        ("OpExecError", "", True, False),
+        ("JobCanceled", "", False, True),
+        ("OpPrereqError", "--readd", True, True),
+        ("OpExecError", "--readd", True, False),
+    ],
+)
+def test_a_machine_is_taken_back_only_if_it_is_no_node(gnt, master, joining, error, options, is_node, is_taken_back):
+    """A job may fail after the commit that takes the node in."""
+    before = cells(["node1.example.com"], *([["node2.example.com"]] if options else []))
+    after = cells(["node1.example.com"], *([["node2.example.com"]] if is_node else []))
+    master.answers["Query"] = Turns(before, after)
+    master.job([error, ["node2 does not answer"]], status="error")
+    failed = master.answers["QueryJobs"]
+    master.answers["QueryJobs"] = Turns([["success", ["success"], [None]]], failed)
+    master.answers["WaitForJobChange"] = Turns([["success"], []], [["error"], []])
+    assert gnt(f"gnt-node add {options} node2").status == 1
+    assert ("take_back" in joining.asked) == is_taken_back
+    assert joining.asked[-1] == "close"
 
 
 @pytest.mark.parametrize(
@@ -282,11 +324,9 @@ def test_node_add_leaves_the_machine_alone_if_the_master_refuses(gnt, master, mo
         ("gnt-node add --node-parameters ssh_port=x node9", "'x' is not a whole number"),
     ],
 )
-def test_node_add_refuses_before_anything_changes(gnt, master, monkeypatch, line, message):
-    monkeypatch.setattr(node_setup, "join", lambda options: pytest.fail("joined"))
-    master.answers["Query"] = cells(["node1.example.com"])
-    master.answers["QueryConfigValues"] = ["cluster"]
+def test_node_add_refuses_before_anything_changes(gnt, master, joining, line, message):
     ran = gnt(line)
+    assert joining.options == []
     assert ran.status != 0
     assert message in ran.err
     assert master.submitted() == []

@@ -47,13 +47,20 @@ def add(call: Invocation) -> int:
         try:
             status = jobs.run(call, opcode(call))
         except ServerError as error:
-            if error.name != "JobLost":
+            if _is_no_node(call, name, readd, error):
                 joining.take_back()
             raise
         joining.keep()
     finally:
         joining.close()
     return status
+
+
+def _is_no_node(call: Invocation, name: str, readd: bool, error: ServerError) -> bool:
+    """Whether the job left the machine outside: one that failed late, or is lost, may have taken it in before."""
+    if readd:
+        return error.name == "OpPrereqError"
+    return error.name != "JobLost" and not _is_member(call, name)
 
 
 def token(call: Invocation) -> int:
@@ -102,12 +109,16 @@ def _ssh_port(call: Invocation) -> int:
 
 def _check_membership(call: Invocation, name: str, readd: bool) -> str:
     """Refuse early what the operation would refuse after the machine has been changed; gives the cluster's name."""
-    answer = call.client.call("Query", "node", ["name"], None)
-    names = [scalar(row[0][1]) for row in answer["data"]]
-    member = any(known == name or known.startswith(name + ".") for known in names)
+    member = _is_member(call, name)
     if member and not readd:
         raise Failure(f"Node {name} already in the cluster - please retry with '--readd'")
     if readd and not member:
         raise Failure(f"Node {name} not in the cluster - please retry without '--readd'")
     cluster_name: str = call.client.call("QueryConfigValues", ["cluster_name"])[0]
     return cluster_name
+
+
+def _is_member(call: Invocation, name: str) -> bool:
+    answer = call.client.call("Query", "node", ["name"], None)
+    names = [scalar(row[0][1]) for row in answer["data"]]
+    return any(known == name or known.startswith(name + ".") for known in names)

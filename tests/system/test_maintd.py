@@ -37,6 +37,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         for name in NODES:
             place(found, name, f"{DIAGNOSE}/check", f"#!/bin/sh\ncat {STATE}\n")
             tell(found, name, WELL)
+        users = "/var/lib/ganeti/rapi/users"
+        found.run("sh", "-c", f"mkdir -p {os.path.dirname(users)} && echo 'jack secret write' > {users}")
         found.run(
             *("gnt-cluster", "modify", "--diagnose-data-collector-filename=check", "--maintenance-interval=1"),
             *("--data-collector-interval=diagnose=1", "--maintenance-nodes-at-once=1"),
@@ -97,7 +99,7 @@ def put_back(bed: FakeBed, name: str, tag: str) -> None:
     bed.wait(lambda: incidents(bed) == [], "the incident is forgotten")
 
 
-@pytest.mark.requirement("S4.15", "S4.17", "S4.18", "S4.20", "S4.21", "S4.29", "S4.30", "S4.39")
+@pytest.mark.requirement("S4.15", "S4.17", "S4.18", "S4.20", "S4.21", "S4.28", "S4.29", "S4.30", "S4.39")
 def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> None:
     for name in ("web1", "web2"):
         add(bed, name, "node3")
@@ -119,7 +121,7 @@ def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> 
     bed.check()
 
 
-@pytest.mark.requirement("S4.24", "S4.25", "S4.26", "S4.27", "S4.28", "S4.31")
+@pytest.mark.requirement("S4.24", "S4.25", "S4.26", "S4.27", "S4.31")
 def test_it_answers_on_its_port_and_runs_on_the_master_only(bed: FakeBed) -> None:
     assert get(bed, "/") == [1] and get(bed, "/1/status") == []
     assert get(bed, "/1/jobs") == [] and get(bed, "/1/evacuated") == []
@@ -128,6 +130,14 @@ def test_it_answers_on_its_port_and_runs_on_the_master_only(bed: FakeBed) -> Non
     said = bed.run("ganeti-maintd", "-f", node="node2", expect=11)
     assert "node1" in said
     assert "confirm with --yes-do-it" in bed.run("ganeti-maintd", "-f", "--no-voting", expect=1)
+    bed.run("daemon-util", "stop", "ganeti-maintd")
+    try:
+        bed.run("ganeti-maintd", "-d", "-p", "1900", "-b", "127.0.0.1")
+        there = machine.run(bed.layout, "node1", "curl", "-s", "http://127.0.0.1:1900/")
+        bed.run("daemon-util", "stop", "ganeti-maintd")
+        assert json.loads(there.stdout) == [1]
+    finally:
+        bed.run("daemon-util", "start", "ganeti-maintd")
 
 
 @pytest.mark.requirement("S4.7", "S4.12")
@@ -209,22 +219,36 @@ def curl(bed: FakeBed, node: str) -> str:
     return machine.run(bed.layout, node, "curl", "-s", "http://127.0.0.1:1815/1/report/node/diagnose").stdout
 
 
-@pytest.mark.requirement("S4.16")
-def test_a_plan_is_shown_and_an_incident_canceled(bed: FakeBed) -> None:
+@pytest.mark.requirement("S4.16", "S4.30")
+def test_a_plan_is_shown_and_incidents_canceled(bed: FakeBed) -> None:
+    """By the command, and by the remote API; then nothing is done, and it is forgotten once nobody sees it."""
     bed.run("gnt-cluster", "modify", "--maintenance-nodes-at-once=0")
-    tell(bed, "node4", {"status": "evacuate"})
-    bed.wait(lambda: "0 of at most 0 nodes" in bed.run("gnt-cluster", "maintenance", "plan"), "it is held back")
+    for name in ("node3", "node4"):
+        tell(bed, name, {"status": "evacuate"})
+    plan = ("gnt-cluster", "maintenance", "plan")
+    bed.wait(lambda: bed.run(*plan).count("0 of at most 0 nodes") == 2, "they are held back")
     said = bed.run("gnt-cluster", "incidents", "list")
-    [incident] = incidents(bed)
-    assert incident["uuid"] in said and "node4" in said and "noted" in said
-    assert '"status": "evacuate"' in bed.run("gnt-cluster", "incidents", "show", incident["uuid"][:8])
-    assert "is canceled" in bed.run("gnt-cluster", "incidents", "cancel", incident["uuid"][:8])
+    by_node = {each["node_name"]: each["uuid"] for each in incidents(bed)}
+    assert all(uuid in said and name in said for name, uuid in by_node.items()) and "noted" in said
+    mine, theirs = by_node["node4"], by_node["node3"]
+    assert '"status": "evacuate"' in bed.run("gnt-cluster", "incidents", "show", mine[:8])
+    assert "is canceled" in bed.run("gnt-cluster", "incidents", "cancel", mine[:8])
+    assert remote(bed, "DELETE", f"/2/maintenance/incidents/{theirs}", "jack:wrong").endswith(" 401")
+    assert remote(bed, "DELETE", f"/2/maintenance/incidents/{theirs}").endswith(" 200")
+    bed.wait(lambda: status(bed) == ["canceled"] * 2, "the job of the remote API has canceled the other")
     bed.run("gnt-cluster", "modify", "--maintenance-nodes-at-once=1")
-    assert "Nothing is to be done" in bed.run("gnt-cluster", "maintenance", "plan")
-    assert status(bed) == ["canceled"]
+    assert "Nothing is to be done" in bed.run(*plan)
     assert "is the id of no incident" in bed.run("gnt-cluster", "incidents", "cancel", "nonsense", expect=1)
-    tell(bed, "node4", WELL)
-    bed.wait(lambda: incidents(bed) == [], "it is forgotten")
+    assert status(bed) == ["canceled"] * 2 and not any(node_of(bed, name)["drained"] for name in by_node)
+    for name in by_node:
+        tell(bed, name, WELL)
+    bed.wait(lambda: incidents(bed) == [], "they are forgotten")
+
+
+def remote(bed: FakeBed, method: str, path: str, user: str = "jack:secret") -> str:
+    """The answer of the remote API and its status."""
+    words = ("curl", "-sk", "-u", user, "-X", method, "-w", " %{http_code}", f"https://127.0.0.1:5080{path}")
+    return machine.run(bed.layout, "node1", *words).stdout
 
 
 @pytest.mark.requirement("S4.35", "S4.37")

@@ -321,10 +321,11 @@ class Stage:
             found.append(f"{kind} {_plain(data)}")
         for machine in self.world.machines:
             found += [f"guest {name} on {machine.name}" for name in checking._guests_on(machine)]
-        images = [each for each in checking._images(self.world) if not each[1].endswith(".mirror")]
+        images = [each for each in checking._images(self.world) if not each[1].endswith((".mirror", ".old"))]
         found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in images]
         for machine in self.world.machines:
             names = replicated_volumes.Volumes(machine).names()
+            names = [name for name in names if not name.endswith(".old")]  # verify names those
             found += [_RANDOM_UUID.sub("*", f"volume {name} on {machine.name}") for name in names]
         if master.disk.exists(f"{checking.QUEUE}/drain"):
             found.append("the queue is drained")

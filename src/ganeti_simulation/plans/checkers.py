@@ -275,7 +275,7 @@ class Checkers:
             if f"stays on {machine.name}" in told:
                 continue
             for name in machine.disk.listdir(VOLUMES) if machine.disk.isdir(VOLUMES) else ():
-                origin = name.partition(".disk")[0]
+                origin, name = name.partition(".disk")[0], name.removesuffix(".old")
                 if name not in wanted[machine.name] and name not in named and origin not in named:
                     self.violated(
                         f"the volume {name} of {machine.name} belongs to no disk, and no undo record names it"
@@ -298,7 +298,7 @@ class Checkers:
         self._check_volumes(known, named, told)
         for _, path in _images(self._world):
             # A half-made image and snapshots go with their disk: whoever removes it, or is told to, removes them too.
-            image = path.partition(".snap-")[0].removesuffix(".mirror")
+            image = path.partition(".snap-")[0].removesuffix(".mirror").removesuffix(".old")
             if image not in disks and path.removesuffix(".mirror").removesuffix(".new") not in named:
                 self.violated(f"{path} belongs to no instance, and no undo record names it")
         forthcoming = [

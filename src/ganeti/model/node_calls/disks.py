@@ -127,11 +127,20 @@ class BlockdevRemove(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class BlockdevRenew(NodeRequest[None], frozen=True, kw_only=True):
-    """Make this node's copy anew, empty; another node gives it the content when both are open."""
+    """Make this node's copy anew, empty; another node gives it the content when both are open.
+
+    A complete copy is kept aside until `BlockdevForgetReplaced`.
+    """
 
     disk: DiskSpec
     only_unusable: bool = False
     """Keep a copy that is neither missing nor unusable: it may be the only one that is complete by now."""
+
+
+class BlockdevForgetReplaced(NodeRequest[None], frozen=True, kw_only=True):
+    """Remove the copy of a disk that was kept aside when it was made anew; none is no error."""
+
+    disk: DiskSpec
 
 
 class BlockdevRename(NodeRequest[None], frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import os
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.disks import (
     FAULTY,
+    GOOD,
     BlockdevAdopt,
     BlockdevAssemble,
     BlockdevCheckNew,
@@ -15,6 +16,7 @@ from ganeti.model.node_calls.disks import (
     BlockdevCreate,
     BlockdevFind,
     BlockdevFindEach,
+    BlockdevForgetReplaced,
     BlockdevGetdimensions,
     BlockdevGrow,
     BlockdevRemove,
@@ -81,9 +83,16 @@ async def blockdev_renew(node: NodeState, asked: BlockdevRenew) -> None:
     disk, template = asked.disk, node.template_of(asked.disk)
     if asked.only_unusable and (found := await template.find(disk)) is not None and found.ldisk_status != FAULTY:
         node.world.log(f"copy of disk {disk.label} kept: it is usable")
+        if found.ldisk_status == GOOD:
+            await template.forget_replaced(disk)
         return
     await template.renew(disk)
     node.world.log(f"copy of disk {disk.label} made anew")
+
+
+@answers(BlockdevForgetReplaced, timeout_s=SLOW_S)
+async def blockdev_forget_replaced(node: NodeState, asked: BlockdevForgetReplaced) -> None:
+    await node.template_of(asked.disk).forget_replaced(asked.disk)
 
 
 @answers(BlockdevRename)

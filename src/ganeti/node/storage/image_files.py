@@ -16,13 +16,13 @@ from typing import Any, ParamSpec
 from msgspec import structs
 
 from ganeti.base.errors import BlockDeviceError, CommandError
-from ganeti.model.node_calls.disks import DiskStatus, DiskUse
+from ganeti.model.node_calls.disks import GOOD, DiskStatus, DiskUse
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage import guest_locks, image_io, raw_snapshots
+from ganeti.node.storage import guest_locks, image_io, raw_snapshots, replaced_images
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.held_images import HeldImages
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
@@ -168,6 +168,27 @@ class ImageFileTemplate(DiskTemplate):
             await in_thread(self._rename, old_path, path)
         except OSError as err:
             raise image_io.failed("renamed", old_path, err) from err
+
+    async def renew(self, disk: DiskSpec) -> None:
+        path, found = await self._place(disk), await self.find(disk)
+        await self.deactivate(disk)
+        try:
+            if found is not None and found.ldisk_status == GOOD:
+                await in_thread(replaced_images.set_aside, path)
+            else:
+                await in_thread(replaced_images.remove_incomplete, path)
+        except OSError as err:
+            raise image_io.failed("replaced", path, err) from err
+        try:
+            await self.create(disk)
+        except BaseException:
+            await in_thread(replaced_images.put_back, path)
+            raise
+
+    async def forget_replaced(self, disk: DiskSpec) -> None:
+        path = await place_if_there(self.allowed, disk)
+        if path is not None:
+            await in_thread(replaced_images.forget, path)
 
     async def stored_path(self, disk: DiskSpec) -> str:
         path = await self._place(disk)
@@ -365,6 +386,7 @@ class ImageFileTemplate(DiskTemplate):
     def _remove(self, path: str, disk: DiskSpec) -> None:
         for name in (path, f"{path}.new"):
             image_io.unlink(name)
+        replaced_images.forget(path)
         raw_snapshots.remove_all(path)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             image_io.sync(os.path.dirname(path))  # or a loss of power would bring back what nobody names any more

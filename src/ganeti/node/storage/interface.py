@@ -177,10 +177,15 @@ class DiskTemplate(Copies, ABC):
     async def renew(self, disk: DiskSpec) -> None:
         """Make this node's copy anew, empty: another node has the content, and gives it when both are open.
 
-        Where the traits say `diskless_primary`, a guest may have the disk open here.
+        A complete copy is kept aside until `forget_replaced`: the other node's may be lost before this one has
+        everything. Where there is no room for both, or the new one cannot be made, the old one is the copy again and
+        `BlockDeviceError` is raised. Where the traits say `diskless_primary`, a guest may have the disk open here.
         """
         await self.remove(disk)
         await self.create(disk)
+
+    async def forget_replaced(self, disk: DiskSpec) -> None:
+        """Remove the copy that `renew` has kept aside, if there is one."""
 
     def snapshots(self) -> Snapshots | None:
         """None where the template has none."""

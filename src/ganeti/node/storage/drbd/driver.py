@@ -21,6 +21,7 @@ from ganeti.node.storage.drbd import places
 from ganeti.node.storage.drbd.owners import make_way, own_device
 from ganeti.node.storage.drbd.parameters import PARAMETERS
 from ganeti.node.storage.drbd.places import Link, link_of, volumes
+from ganeti.node.storage.drbd.replaced import ReplacedVolumes
 from ganeti.node.storage.drbd.states import INCONSISTENT, PRIMARY, UP_TO_DATE, Device
 from ganeti.node.storage.drbd.tools import Tools, read_helper, tools_of
 from ganeti.node.storage.image_io import in_thread
@@ -58,6 +59,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def remove(self, disk: DiskSpec) -> None:
         await self.deactivate(disk)
+        await self.forget_replaced(disk)
         for volume in reversed(volumes(disk)):
             await self.volumes.remove(volume)
 
@@ -128,13 +130,30 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             raise BlockDeviceError(
                 f"The copy of disk {disk.index} on {self.world.node_name} cannot be made anew: it is the only good one"
             )
+        complete = await self._is_complete(disk, link)
         if device is not None and device.has_disk:
             await tools.setup("detach", str(link.minor))
-        for volume in reversed(volumes(disk)):
-            await self.volumes.remove(volume)
-        await self._make_volumes(disk, link)
-        if device is not None:
-            await self._attach(disk, link, "")
+        replaced = ReplacedVolumes(self.volumes, volumes(disk))
+        await replaced.make_way(complete=complete)
+        try:
+            await self._make_volumes(disk, link)
+        except BlockDeviceError:
+            await replaced.put_back()
+            raise
+        finally:
+            if device is not None and await self.volumes.find(volumes(disk)[0]) is not None:
+                await self._attach(disk, link, "")
+
+    async def forget_replaced(self, disk: DiskSpec) -> None:
+        await ReplacedVolumes(self.volumes, volumes(disk)).forget()
+
+    async def _is_complete(self, disk: DiskSpec, link: Link) -> bool:
+        """Whether this node's copy has all that was written as long as it followed."""
+        for volume in volumes(disk):
+            found = await self.volumes.find(volume)
+            if found is None or found.ldisk_status == FAULTY:
+                return False
+        return await self._stored_state(disk, link) not in (None, INCONSISTENT)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         if self.world.node_name not in disk.copies:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_REPLACE_DISKS: another secondary node for mirrored disks, or a new copy where the old one is bad.
 
-The copy that leaves is removed after the new one holds everything.
+The copy that leaves, or is made anew, is removed after the new one holds everything.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,15 @@ from ganeti.master.operations.parameters import Allocator, IgnorePolicy, Instanc
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
-from ganeti.model.node_calls.disks import FAULTY, GOOD, BlockdevFind, BlockdevRemove, BlockdevRenew, BlockdevShutdown
+from ganeti.model.node_calls.disks import (
+    FAULTY,
+    GOOD,
+    BlockdevFind,
+    BlockdevForgetReplaced,
+    BlockdevRemove,
+    BlockdevRenew,
+    BlockdevShutdown,
+)
 from ganeti.model.node_calls.instances import InstanceDisksRemove
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Disk, Instance
@@ -197,6 +205,8 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await self._renew(checked, ctx)
         else:
             ctx.log.info(f"All copies of the disks of {checked.spec.name} are good: nothing is replaced")
+            now = plan_of(ctx, checked.spec)
+            await self._forget_replaced(ctx, checked, now.primary, *now.present)
 
     async def _move(self, checked: Checked, ctx: OperationContext) -> None:
         """Copies on another node; what was there before stays until they are complete."""
@@ -226,7 +236,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         await ctx.config.commit(change, settles=True)
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
-        """The other node's copies are good, so those that are replaced may go before the new ones are there."""
+        """The node keeps what it had until the new copies are complete, for the other node may be lost meanwhile."""
         plan_now = plan_of(ctx, checked.spec)
         opens_later = checked.on_primary and checked.lost and not checked.instance.disks_active
         if not opens_later:
@@ -251,6 +261,23 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if opens_later:
             await push_undo(ctx, plan_now.open())
         await self._complete(ctx, checked, plan_now)
+        await self._forget_replaced(ctx, checked, side, other)
+
+    async def _forget_replaced(self, ctx: OperationContext, checked: Checked, *sides: Side) -> None:
+        """Remove what nodes have kept of copies that were made anew, where the other node says that all are good."""
+        for disk in checked.spec.disks:
+            try:
+                found = [await ask(ctx.nodes, side.node_uuid, BlockdevFind(disk=disk)) for side in sides]
+                if all(each is not None and each.ldisk_status == GOOD for each in found):
+                    for side in sides:
+                        await ask(ctx.nodes, side.node_uuid, BlockdevForgetReplaced(disk=disk))
+                else:
+                    ctx.log.warning(f"What was kept of disk {disk.index} stays: not all of its copies are good")
+            except GanetiError as err:
+                ctx.log.warning(
+                    f"What was kept of disk {disk.index} stays, remove it later by gnt-instance replace-disks -a "
+                    f"{checked.spec.name}: {err}"
+                )
 
     async def _open_as_they_are(self, ctx: OperationContext, checked: Checked, plan_now: DiskPlan) -> None:
         """A primary whose copy is behind refuses this: the other copy is the only good one then, and stays."""

@@ -5,6 +5,7 @@ The logical id is ``[PROVIDER, VOLUME]``. What is attached on this node stands i
 until it is detached: a look at a volume that nobody uses here leaves it as it was.
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
 from ganeti.node.storage import devices
+from ganeti.node.storage.ext.absences import Absences
 from ganeti.node.storage.ext.scripts import (
     Places,
     Provider,
@@ -31,6 +33,7 @@ from ganeti.node.storage.ext.scripts import (
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.node.storage.uris import block_options
+from ganeti.ports.node_world import NodeWorld
 from ganeti.system.files import read_if_there, write_atomically
 
 _QEMU = "kvm"
@@ -69,6 +72,10 @@ class ExternalDisks(DiskTemplate):
         locked=False,
     )
 
+    def __init__(self, world: NodeWorld) -> None:
+        super().__init__(world)
+        self._absences = Absences(f"{world.paths.run_dir}/extstorage")
+
     async def check_new(self, disk: DiskSpec) -> None:
         await find_provider(self.world, disk).run("verify", disk)
 
@@ -76,12 +83,12 @@ class ExternalDisks(DiskTemplate):
         provider = find_provider(self.world, disk)
         there = await self.find(disk)
         if there is None:
-            await provider.run("verify", disk)
-            await provider.run("create", disk, VOL_SIZE=str(disk.size_mib))
+            await self._run_create(provider, disk)
             made = await self.find(disk)
             if made is None or (made.size_mib is not None and made.size_mib < disk.size_mib):
                 size = "is not there" if made is None else f"has {made.size_mib} MiB"
-                await self.remove(disk)
+                with contextlib.suppress(BlockDeviceError):
+                    await self.remove(disk)
                 raise BlockDeviceError(
                     f"Provider {provider.name} says that it made volume {volume_of(disk)} of {disk.size_mib} MiB, but "
                     f"it {size}"
@@ -93,15 +100,30 @@ class ExternalDisks(DiskTemplate):
             )
 
     async def remove(self, disk: DiskSpec) -> None:
-        """A script that fails for a volume that cannot be attached either has nothing to remove."""
+        """Raises `BlockDeviceError` where the script fails, unless this node knows that there is no volume.
+
+        That it cannot be attached says nothing: a provider that is out of order attaches none.
+        """
         await self.deactivate(disk)
         provider = find_provider(self.world, disk)
         try:
             await provider.run("remove", disk)
-        except ScriptFailedError:
-            if await self.find(disk) is not None:
-                raise
+        except ScriptFailedError as err:
+            if not await in_thread(self._absences.has, volume_of(disk)):
+                raise BlockDeviceError(f"Volume {volume_of(disk)} may be there still: {err}") from err
             self.world.log(f"volume {volume_of(disk)} of provider {provider.name} was gone already")
+        await in_thread(self._absences.note, volume_of(disk))
+
+    async def _run_create(self, provider: Provider, disk: DiskSpec) -> None:
+        try:
+            await provider.run("verify", disk)
+            await provider.run("create", disk, VOL_SIZE=str(disk.size_mib))
+        except ScriptFailedError:
+            with contextlib.suppress(BlockDeviceError):
+                if await self.find(disk) is None:  # two scripts say so: the undo has nothing to remove
+                    await in_thread(self._absences.note, volume_of(disk))
+            raise
+        await in_thread(self._absences.forget, volume_of(disk))
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         provider = find_provider(self.world, disk)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ganeti.base.errors import (
     INSUFFICIENT_RESOURCES,
@@ -287,7 +288,12 @@ async def _check_now(
     others = [promise for promise in others if node_uuid in promise.nodes]
     try:
         memory = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name, others)
-        answer = await ask(ctx.nodes, node_uuid, capacity_query(view, ctx.catalogue, template))
+        query = capacity_query(view, ctx.catalogue, template)
+        own = [unit.setting for unit in query.storage]
+        needs = _space_by_setting(ctx.catalogue, spec, own) if template.checks_free_space else {}
+        named = [StorageUnit(template=template.name, setting=each) for each in needs if each not in own]
+        query = replace(query, storage=[*query.storage, *named])
+        answer = await ask(ctx.nodes, node_uuid, query)
     except NodeCallError as err:
         raise PrerequisiteError(f"Can't get data from node {node.name}: {err}", "environment_error") from err
     free = next(iter(answer.hypervisors.values())).memory_free - memory
@@ -297,18 +303,32 @@ async def _check_now(
             f"Not enough memory on node {node.name} for {spec.name}: needed {needed} MiB, available {free} MiB",
             INSUFFICIENT_RESOURCES,
         )
-    free_mib = answer.storage[0].storage_free if answer.storage else None
-    if template.checks_free_space and free_mib is not None:
+    if template.checks_free_space:
         taken = sum(promise.disk_mib for promise in others if view.uuid_by_name("instances", promise.instance) is None)
-        space = free_mib - taken
-        wanted = sum(disk.size_mib for disk in spec.disks)
-        if wanted > space:
-            raise PrerequisiteError(
-                f"Not enough disk space on node {node.name} for {spec.name}: needed {wanted} MiB, "
-                f"available {space} MiB",
-                INSUFFICIENT_RESOURCES,
-            )
+        for unit, found in zip(query.storage, answer.storage, strict=True):
+            if (wanted := needs.get(unit.setting, 0)) and found.storage_free is not None:
+                space = found.storage_free - (taken if unit.setting in own else 0)
+                _require_space(f"node {node.name}, {unit.setting}, for {spec.name}", wanted, space)
     return int(free)
+
+
+def _space_by_setting(catalogue: Catalogue, spec: InstanceSpec, own: Sequence[str]) -> dict[str, int]:
+    """What new disks need of each volume group, in MiB; *own* has the cluster's setting, for disks of no volumes."""
+    needs: dict[str, int] = {}
+    for disk in spec.disks:
+        for part in disk.children or [disk]:
+            named = catalogue.template(part.template).uses_node_disk and len(part.logical_id) == 2
+            setting = str(part.logical_id[0]) if named else next(iter(own), "")
+            needs[setting] = needs.get(setting, 0) + part.size_mib
+    return needs
+
+
+def _require_space(where: str, wanted_mib: int, space_mib: int) -> None:
+    if wanted_mib > space_mib:
+        raise PrerequisiteError(
+            f"Not enough disk space on {where}: needed {wanted_mib} MiB, available {space_mib} MiB",
+            INSUFFICIENT_RESOURCES,
+        )
 
 
 async def _promised_memory(

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.fakes import ceph_cluster, replicated_nodes, volume_groups
+from tests.fakes import ceph_cluster, gluster_volume, host_drbd, replicated_nodes, volume_groups
 from tests.fakes.paired_disks import CLOSED, PRIMARY, SECONDARY, PairedDisks, Pairs
 
 import ganeti.node.storage
@@ -30,6 +30,8 @@ from ganeti.ports.node_world import Completed
 
 import_all(ganeti.node.storage)
 SETTING = "/srv/disks"
+ON_HOST = bool(os.environ.get("GANETI_TEST_HOST"))
+"""``make test-host``: the tools and the kernel of this machine, or a sentence that says what it lacks."""
 LOOPED = Path(__file__).resolve().parents[1] / "fakes/extstorage/looped"
 """A provider of external storage."""
 SERVED_BY_A_DAEMON = ("mirror",)
@@ -253,8 +255,11 @@ class ReplicatedHarness(Harness):
         super().__init__(root, "drbd")
         if reason := volume_groups.why_not():
             pytest.skip(reason)
-        self.nodes = replicated_nodes.ReplicatedNodes(root / "nodes", self.version)
+        self.nodes = self.made(root / "nodes")
         self.logged = self.nodes.logged
+
+    def made(self, root: Path) -> replicated_nodes.ReplicatedNodes | host_drbd.HostNodes:
+        return replicated_nodes.ReplicatedNodes(root, self.version)
 
     def driver(self, node: str = "node1") -> DiskTemplate:
         return DRIVERS[self.template](self.nodes.world(node))
@@ -276,6 +281,42 @@ class OlderReplicatedHarness(ReplicatedHarness):
     """Nodes with the kernel module of version 8.4."""
 
     version = replicated_nodes.EIGHT
+
+    def made(self, root: Path) -> replicated_nodes.ReplicatedNodes:
+        if ON_HOST:
+            pytest.skip("the kernel of this machine has one version of DRBD: the test of drbd has told of it")
+        return replicated_nodes.ReplicatedNodes(root, self.version)
+
+
+class HostReplicatedHarness(ReplicatedHarness):
+    """Two nodes on this machine, whose kernel has DRBD of either version."""
+
+    def made(self, root: Path) -> host_drbd.HostNodes:
+        if reason := host_drbd.why_not():
+            pytest.skip(reason)
+        return host_drbd.HostNodes(root)
+
+    def disk(self, index: int = 0, size_mib: int = 4, **params: Any) -> DiskSpec:
+        made, minor = super().disk(index, size_mib, **params), host_drbd.FIRST_MINOR + index
+        first, second, port, *_, secret = made.logical_id
+        logical_id = [first, second, port, minor, minor + 10, secret]
+        return msgspec.structs.replace(made, logical_id=logical_id, copies=dict(host_drbd.ADDRESSES))
+
+
+class HostGlusterHarness(Harness):
+    """A volume of a Gluster daemon on this machine, mounted by the driver itself."""
+
+    def __init__(self, root: Path, template: str) -> None:
+        super().__init__(root, template)
+        if reason := gluster_volume.why_not():
+            pytest.skip(reason)
+        self.volume = gluster_volume.GlusterVolume(root / "brick")
+
+    def disk(self, index: int = 0, size_mib: int = 4, **params: Any) -> DiskSpec:
+        return super().disk(index, size_mib, host="127.0.0.1", volume=self.volume.name, **params)
+
+    def close(self) -> None:
+        self.volume.close(self.top)
 
 
 SLOW = ("drbd", EIGHT, "ext", "gluster", "plain", "rbd", "sharedfile")
@@ -305,8 +346,12 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
     harness.close()
 
 
+if ON_HOST:
+    HARNESSES |= {"drbd": HostReplicatedHarness, "gluster": HostGlusterHarness}
 STAND_INS = {"drbd": "module-9-is-a-stand-in", EIGHT: "module-8.4-is-a-stand-in", "gluster": "mount-is-a-stand-in"}
 """What the machine that runs the tests does not have of each template: the report names it with each test."""
+if ON_HOST:
+    STAND_INS = {}
 
 
 def over(templates: list[str]) -> pytest.MarkDecorator:

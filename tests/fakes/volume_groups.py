@@ -41,19 +41,24 @@ def on_host() -> bool:
 
 
 class VolumeGroup:
-    """The group xenvg on some physical volumes, with extents of 1 MiB."""
+    """The group xenvg on some physical volumes, with extents of 1 MiB.
 
-    def __init__(self, directory: Path, dev: Path, *, physical: int = 2, size_mib: int = 33) -> None:
-        self.tools, self.dev = directory / "tools", dev
+    The kernel of the machine knows it by *name*, where no stand-in makes the volumes.
+    """
+
+    def __init__(
+        self, directory: Path, dev: Path, *, physical: int = 2, size_mib: int = 33, name: str = "xenvg"
+    ) -> None:
+        self.tools, self.dev, self.name = directory / "tools", dev, name
         self.tools.mkdir(parents=True)
         self.on_host = on_host()
         self.devices = [self._device(directory / f"pv{number}", size_mib) for number in range(physical)]
         if self.on_host:
             dev.mkdir(parents=True, exist_ok=True)
-            (dev / "xenvg").symlink_to("/dev/xenvg")
+            (dev / "xenvg").symlink_to(f"/dev/{name}")
         else:
             self._stand_in()
-        self.run("vgcreate", "-s", "1m", "xenvg", *self.devices)
+        self.run("vgcreate", "-s", "1m", self.name, *self.devices)
 
     def _stand_in(self) -> None:
         settings = {"lvm": lvm_program(), "devices": self.devices, "dev": str(self.dev)}
@@ -69,11 +74,11 @@ class VolumeGroup:
         return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
 
     def volumes(self) -> list[str]:
-        return sorted(self.run("lvs", "--noheadings", "-o", "lv_name", "xenvg").split())
+        return sorted(self.run("lvs", "--noheadings", "-o", "lv_name", self.name).split())
 
     def close(self) -> None:
         if self.on_host:
-            self.run("vgremove", "--force", "--yes", "xenvg")
+            self.run("vgremove", "--force", "--yes", self.name)
         for link in () if self.on_host else self.dev.glob("xenvg/*"):
             subprocess.run(["losetup", "-d", os.readlink(link)], check=False)
         for device in self.devices:

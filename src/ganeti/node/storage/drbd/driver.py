@@ -65,9 +65,9 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         link = link_of(disk, self.world.node_name)
-        device = await self._up(disk, link, owner, two_primaries=for_migration)
+        device, tools = await self._up(disk, link, owner, two_primaries=for_migration), await self.tools()
         if not device.is_primary:
-            device = await self._connected(link, device)
+            device = await _connected(self.world, tools, link, device)
             if device.peer_role == PRIMARY and not for_migration:
                 raise BlockDeviceError(
                     f"Disk {disk.index} is in use on node {link.peer_name} by instance {owner}: see that it ends there"
@@ -130,7 +130,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             raise BlockDeviceError(
                 f"The copy of disk {disk.index} on {self.world.node_name} cannot be made anew: it is the only good one"
             )
-        complete = await self._is_complete(disk, link)
+        complete = await _is_complete(self, disk, link)
         if device is not None and device.has_disk:
             await tools.setup("detach", str(link.minor))
         replaced = ReplacedVolumes(self.volumes, volumes(disk))
@@ -146,14 +146,6 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def forget_replaced(self, disk: DiskSpec) -> None:
         await ReplacedVolumes(self.volumes, volumes(disk)).forget()
-
-    async def _is_complete(self, disk: DiskSpec, link: Link) -> bool:
-        """Whether this node's copy has all that was written as long as it followed."""
-        for volume in volumes(disk):
-            found = await self.volumes.find(volume)
-            if found is None or found.ldisk_status == FAULTY:
-                return False
-        return await self._stored_state(disk, link) not in (None, INCONSISTENT)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         if self.world.node_name not in disk.copies:
@@ -172,7 +164,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             ldisk_status=FAULTY if faulty else GOOD,
         )
         if device is None:
-            stored = None if faulty else await self._stored_state(disk, link)
+            stored = None if faulty else await self.stored_state(disk, link)
             if stored is None:  # its making was cut short
                 return structs.replace(status, is_degraded=True, ldisk_status=FAULTY)
             stale = stored == INCONSISTENT
@@ -238,7 +230,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         await make_way(await self.tools(), disk, link)
         for volume in volumes(disk):
             await self.volumes.create(volume)
-        state = await self._stored_state(disk, link)
+        state = await self.stored_state(disk, link)
         if state is None:
             await (await self.tools()).create_metadata(link, await self._volume_path(volumes(disk)[1], ""))
             return INCONSISTENT
@@ -290,14 +282,6 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         if two_allowed != two_primaries:
             await tools.setup(*tools.two_primaries_words(link, link.remote, allowed=two_primaries))
 
-    async def _connected(self, link: Link, device: Device) -> Device:
-        """Wait until the other node has answered, or does not in time."""
-        tools, end_s = await self.tools(), self.world.now_s() + _CONNECT_S
-        while device.waits and self.world.now_s() < end_s:
-            await self.world.sleep(_POLL_S)
-            device = await tools.device(link) or device
-        return device
-
     async def _promote(self, disk: DiskSpec, link: Link, device: Device) -> None:
         tools = await self.tools()
         try:
@@ -313,7 +297,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
                 f"node is {device.connection}): {err}"
             ) from err
 
-    async def _stored_state(self, disk: DiskSpec, link: Link) -> str | None:
+    async def stored_state(self, disk: DiskSpec, link: Link) -> str | None:
         """What DRBD's own data say of this copy while it is down."""
         tools = await self.tools()
         if (device := await own_device(tools, disk, link)) is not None and device.has_disk:
@@ -335,3 +319,21 @@ def _health(device: Device) -> int:
     if device.disk == INCONSISTENT:
         return SYNCING if device.syncs else UNCERTAIN
     return GOOD
+
+
+async def _connected(world: NodeWorld, tools: Tools, link: Link, device: Device) -> Device:
+    """Wait until the other node has answered, or does not in time."""
+    end_s = world.now_s() + _CONNECT_S
+    while device.waits and world.now_s() < end_s:
+        await world.sleep(_POLL_S)
+        device = await tools.device(link) or device
+    return device
+
+
+async def _is_complete(driver: ReplicatedVolumes, disk: DiskSpec, link: Link) -> bool:
+    """Whether this node's copy has all that was written as long as it followed."""
+    for volume in volumes(disk):
+        found = await driver.volumes.find(volume)
+        if found is None or found.ldisk_status == FAULTY:
+            return False
+    return await driver.stored_state(disk, link) not in (None, INCONSISTENT)

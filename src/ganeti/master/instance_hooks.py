@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks
 from ganeti.model.network_variables import network_variables
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
-from ganeti.model.traits import Catalogue
+from ganeti.model.templates import traits_of
+from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 
 
@@ -38,8 +39,7 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
         env[f"{prefix}_DEV_TYPE"] = disk.template
         if disk.name:
             env[f"{prefix}_NAME"] = disk.name
-        if len(disk.logical_id) == 2:
-            env[f"{prefix}_DRIVER"], env[f"{prefix}_ID"] = (str(part) for part in disk.logical_id)
+        env.update({f"{prefix}_{key}": value for key, value in _place(spec, disk).items()})
     for nic in spec.nics:
         prefix = f"INSTANCE_NIC{nic.index}"
         values = {
@@ -60,6 +60,23 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
     env.update({f"INSTANCE_BE_{key}": str(value) for key, value in spec.beparams.items()})
     env.update({f"INSTANCE_HV_{key}": str(value) for key, value in spec.hvparams.items()})
     return env
+
+
+def _place(spec: InstanceSpec, disk: DiskSpec) -> dict[str, str]:
+    """Where a disk is; of a replicated one that is being made, nothing yet."""
+    traits = traits_of(disk.template) or TemplateTraits(disk.template, "")
+    match disk.logical_id, disk.children:
+        case [first, second], _:
+            return dict(zip(traits.id_words, (str(first), str(second)), strict=True))
+        case [one, other, int(port), int(minor), int(other_minor), _], [data, meta]:
+            nodes = [(disk.holders.get(uuid, uuid), str(each)) for uuid, each in ((one, minor), (other, other_minor))]
+            primary, secondary = nodes if nodes[0][0] == spec.primary_node else reversed(nodes)
+            found = {"PORT": str(port), "PNODE": primary[0], "PMINOR": primary[1]}
+            found |= {"SNODE": secondary[0], "SMINOR": secondary[1]}
+            for word, part in (("DATA", data), ("META", meta)):
+                found[f"{word}_VG"], found[f"{word}_ID"] = (str(each) for each in part.logical_id)
+            return found
+    return {}
 
 
 def instance_hooks(

@@ -28,11 +28,11 @@ _ALL = (
         directory_based=True,
         directory_setting="shared_file_storage_dir",
     ),
-    TemplateTraits("plain", VOLUME_GROUP, copyable=True, checks_free_space=True),
+    TemplateTraits("plain", VOLUME_GROUP, copyable=True, checks_free_space=True, id_words=("VG", "ID")),
     TemplateTraits("blockdev", "blockdev", shared=True, growable=False, convertible=False),
     TemplateTraits("drbd", VOLUME_GROUP, node_count=2, checks_free_space=True, metadata_mib=128),
     TemplateTraits("rbd", "rados", shared=True, evacuable=True),
-    TemplateTraits("ext", "ext", shared=True, evacuable=True),
+    TemplateTraits("ext", "ext", shared=True, evacuable=True, id_words=("PROVIDER", "ID")),
     TemplateTraits(
         "gluster",
         "gluster",

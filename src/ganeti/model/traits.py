@@ -51,6 +51,8 @@ class TemplateTraits:
     formats: tuple[str, ...] = ()
     """Values of the disk parameter ``format`` that are accepted; the first is the default."""
     parameters: tuple[Parameter, ...] = ()
+    id_words: tuple[str, str] = ("DRIVER", "ID")
+    """What hooks are told the parts of a logical id of two parts as."""
     logical_id_driver: str = ""
     """First element of the logical id, where the template has one (file driver name)."""
     accesses: tuple[str, ...] = (KERNELSPACE,)

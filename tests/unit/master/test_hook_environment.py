@@ -12,12 +12,13 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.master import operations
 from ganeti.master.hook_environment import config_update_environment, post_environment, pre_environment
-from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_hooks import instance_environment, instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import REGISTRY, Hooks, decode
 from ganeti.master.operations.cluster.set_params import Facts, ModifyCluster
 from ganeti.model.configuration import Configuration
 from ganeti.model.network_variables import network_variables
+from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import Network
 
 operations.load()
@@ -138,3 +139,51 @@ def test_every_operation_with_hooks_names_a_directory_of_the_list():
     }
     ours = {cls.hooks_path for cls in REGISTRY.values() if cls.__module__.startswith("ganeti.")} - {""}
     assert ours >= known
+
+
+PARTS = [
+    {"uuid": f"p{index}", "template": "plain", "logical_id": ["xenvg", name], "size_mib": 1, "index": 0}
+    for index, name in enumerate(("u.disk0_data", "u.disk0_meta"))
+]
+
+
+@pytest.mark.parametrize(
+    ("template", "logical_id", "words"),
+    [
+        ("plain", ["xenvg", "u.disk0"], {"VG": "xenvg", "ID": "u.disk0"}),
+        ("file", ["loop", "/srv/u"], {"DRIVER": "loop", "ID": "/srv/u"}),
+        ("rbd", ["rbd", "u.rbd.disk0"], {"DRIVER": "rbd", "ID": "u.rbd.disk0"}),
+        ("ext", ["san", "u.ext.disk0"], {"PROVIDER": "san", "ID": "u.ext.disk0"}),
+        ("drbd", ["uuid-node2", "uuid-node1", None, None, None, "secret"], {}),
+        (
+            "drbd",
+            ["uuid-node2", "uuid-node1", 11000, 3, 7, "secret"],
+            {
+                "PNODE": "node1",
+                "SNODE": "node2",
+                "PORT": "11000",
+                "PMINOR": "7",
+                "SMINOR": "3",
+                "DATA_VG": "xenvg",
+                "DATA_ID": "u.disk0_data",
+                "META_VG": "xenvg",
+                "META_ID": "u.disk0_meta",
+            },
+        ),
+    ],
+)
+def test_scripts_are_told_where_a_disk_of_each_template_is(
+    template: str, logical_id: list[Any], words: dict[str, str]
+) -> None:
+    config = configuration()
+    instance = add_instance(config, "web1")
+    disk: dict[str, Any] = {"uuid": "u", "template": template, "logical_id": logical_id, "size_mib": 5, "index": 0}
+    if template == "drbd":
+        disk |= {"children": PARTS, "holders": {"uuid-node1": "node1", "uuid-node2": "node2"}}
+    spec = msgspec.structs.replace(
+        instance_spec(config, catalogue(), instance), primary_node="node1", disks=[msgspec.convert(disk, DiskSpec)]
+    )
+    env = instance_environment(spec, instance, template)
+    told = {key.removeprefix("INSTANCE_DISK0_"): value for key, value in env.items() if "_DISK0_" in key}
+    assert told == {"SIZE": "5", "MODE": "rw", "UUID": "u", "DEV_TYPE": template} | words
+    assert "secret" not in str(env)

@@ -87,7 +87,10 @@ async def _guest(node: NodeState, instance: InstanceSpec) -> GuestSnapshots | No
 
 
 def _of(node: NodeState, disk: DiskSpec) -> Snapshots:
-    kept = node.template_of(disk).snapshots()
-    if kept is None:
-        raise BlockDeviceError(f"Disks of template {disk.template} keep no snapshots")
+    template = node.template_of(disk)
+    if (kept := template.snapshots()) is None:
+        raise BlockDeviceError(
+            f"Disks of template {disk.template} keep no snapshots, since {template.why_no_snapshots}: back the "
+            "instance up instead (gnt-backup export)"
+        )
     return kept

@@ -44,6 +44,7 @@ class AdoptedDevices(DiskTemplate):
         adopts_only=True,
         locked=False,
     )
+    why_no_snapshots = "the device is only used here, and made elsewhere"
 
     async def create(self, disk: DiskSpec) -> None:
         found = await self.find(disk)

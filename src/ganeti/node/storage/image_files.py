@@ -74,6 +74,9 @@ def of_image_files(template: str) -> TemplateTraits:
 class ImageFileTemplate(DiskTemplate):
     """A template whose disks are image files; `traits` says the rest."""
 
+    why_no_snapshots = "the other node's copy would not go back with this one"
+    """Without formats there are two copies."""
+
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
         self.allowed = AllowedPaths(world.paths)

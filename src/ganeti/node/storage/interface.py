@@ -104,6 +104,8 @@ class DiskTemplate(Copies, ABC):
     """All methods may be repeated: creating what is there with the same size, removing what is gone do no harm."""
 
     registry: ClassVar[dict[str, type["DiskTemplate"]]] = {}
+    why_no_snapshots: ClassVar[str] = "nothing here makes them"
+    """Of a template that has none."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

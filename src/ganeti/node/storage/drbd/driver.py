@@ -45,6 +45,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         has_secret=True,
         diskless_primary=True,
     )
+    why_no_snapshots = "the other node's copy would not go back with this one"
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)

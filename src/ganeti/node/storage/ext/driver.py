@@ -71,6 +71,7 @@ class ExternalDisks(DiskTemplate):
         opened_by_role=True,
         locked=False,
     )
+    why_no_snapshots = "a provider has no script that lists them or goes back to one"
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)

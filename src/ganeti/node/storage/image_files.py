@@ -174,18 +174,17 @@ class ImageFileTemplate(DiskTemplate):
 
     async def renew(self, disk: DiskSpec) -> None:
         path, found = await self._place(disk), await self.find(disk)
+        complete = found is not None and found.ldisk_status == GOOD
         await self.deactivate(disk)
         try:
-            if found is not None and found.ldisk_status == GOOD:
-                await in_thread(replaced_images.set_aside, path)
-            else:
-                await in_thread(replaced_images.remove_incomplete, path)
+            await in_thread(replaced_images.set_aside if complete else replaced_images.remove_incomplete, path)
         except OSError as err:
             raise image_io.failed("replaced", path, err) from err
         try:
             await self.create(disk)
-        except BaseException:
-            await in_thread(replaced_images.put_back, path)
+        except BlockDeviceError:
+            if complete:  # what was set aside by an earlier call may be behind by now
+                await in_thread(replaced_images.put_back, path)
             raise
 
     async def forget_replaced(self, disk: DiskSpec) -> None:

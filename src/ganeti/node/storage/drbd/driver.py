@@ -139,11 +139,13 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         try:
             await self._make_volumes(disk, link)
         except BlockDeviceError:
-            await replaced.put_back()
+            if complete:  # what was set aside by an earlier call may be behind by now
+                await replaced.put_back()
+                if device is not None:
+                    await self._attach(disk, link, "")
             raise
-        finally:
-            if device is not None and await self.volumes.find(volumes(disk)[0]) is not None:
-                await self._attach(disk, link, "")
+        if device is not None:
+            await self._attach(disk, link, "")
 
     async def forget_replaced(self, disk: DiskSpec) -> None:
         await ReplacedVolumes(self.volumes, volumes(disk)).forget()

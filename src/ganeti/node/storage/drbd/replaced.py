@@ -35,13 +35,12 @@ class ReplacedVolumes:
             await self._driver.remove(volume)
 
     async def put_back(self) -> None:
-        """Let the old copy be the copy again, where a new one could not be made."""
+        """Let the copy that was set aside just now be the copy again, where a new one could not be made."""
         old_data, old_meta = old_of(self._data), old_of(self._meta)
         if await self._driver.find(old_data) is None:
             return
-        await self._driver.remove(
-            self._data
-        )  # first, so that a new volume never lies beside the old one's data of DRBD
+        # First, so that a new volume never lies beside the old one's data of DRBD.
+        await self._driver.remove(self._data)
         if await self._driver.find(old_meta) is not None:
             await self._driver.remove(self._meta)
             await self._driver.rename(old_meta, self._meta.logical_id)

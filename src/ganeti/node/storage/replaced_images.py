@@ -20,15 +20,15 @@ def set_aside(path: str) -> None:
     old = f"{path}{OLD}"
     forget(path)
     if os.path.exists(f"{path}{_NOTE}"):
-        _move(f"{path}{_NOTE}", f"{old}{_NOTE}")
-    _move(path, old)
+        image_io.publish(f"{path}{_NOTE}", f"{old}{_NOTE}")
+    image_io.publish(path, old)
 
 
 def remove_incomplete(path: str) -> None:
     """Remove an image that has not everything, unless it is the one that an interrupted `set_aside` has left."""
     old = f"{path}{OLD}"
     if os.path.exists(f"{old}{_NOTE}") and not os.path.exists(old) and os.path.exists(path):
-        _move(path, old)
+        image_io.publish(path, old)
     for name in (f"{path}{_NOTE}", path):
         image_io.unlink(name)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -39,16 +39,11 @@ def put_back(path: str) -> None:
     """Let the old image be the copy again, where a new one could not be made."""
     old = f"{path}{OLD}"
     if os.path.exists(old):
-        _move(old, path)
+        image_io.publish(old, path)
     if os.path.exists(f"{old}{_NOTE}"):
-        _move(f"{old}{_NOTE}", f"{path}{_NOTE}")
+        image_io.publish(f"{old}{_NOTE}", f"{path}{_NOTE}")
 
 
 def forget(path: str) -> None:
     for name in (f"{path}{OLD}{_NOTE}", f"{path}{OLD}"):
         image_io.unlink(name)
-
-
-def _move(old: str, new: str) -> None:
-    os.rename(old, new)
-    image_io.sync(os.path.dirname(new))

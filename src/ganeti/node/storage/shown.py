@@ -29,7 +29,8 @@ async def show(world: NodeWorld, uuid: str, blockdev: dict[str, Any], *, reader:
     if _process(world.paths, uuid) is not None and _is_served(path):
         return path
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    await _unmount_stale(world, path)
+    if _process(world.paths, uuid) is None:
+        await hide(world, uuid)  # what a killed daemon has left
     with open(path, "ab"):
         pass
     node = json.dumps(blockdev | {"node-name": "disk"})
@@ -68,23 +69,28 @@ async def hide(world: NodeWorld, uuid: str) -> None:
         await asyncio.sleep(_POLL_S)
     else:
         raise BlockDeviceError(f"{PROGRAM} does not end: something still uses {path}")
-    await _unmount_stale(world, path)
-    for name in (path, f"{path}.log", f"{path}.pid"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-
-
-async def _unmount_stale(world: NodeWorld, path: str) -> None:
-    """Remove the mount that a storage daemon has left which was killed; raises `BlockDeviceError`."""
     try:
-        os.stat(path)
-    except OSError as err:
-        if err.errno != errno.ENOTCONN:
-            return
-        try:
-            await world.run(["umount", "--lazy", path], timeout_s=_STOP_S)
-        except CommandError as failure:
-            raise BlockDeviceError(f"What is left at {path} cannot be unmounted: {failure}") from failure
+        _remove(path)
+    except OSError as err:  # killed a moment ago: the mount answers still, or no more
+        if err.errno not in (errno.EBUSY, errno.ENOTCONN):
+            raise
+        await _unmount(world, path)
+        _remove(path)
+    for name in (f"{path}.log", f"{path}.pid"):
+        _remove(name)
+
+
+async def _unmount(world: NodeWorld, path: str) -> None:
+    """Remove the mount that a killed storage daemon has left; raises `BlockDeviceError`."""
+    try:
+        await world.run(["umount", "--lazy", path], timeout_s=_STOP_S)
+    except CommandError as failure:
+        raise BlockDeviceError(f"What is left at {path} cannot be unmounted: {failure}") from failure
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _file(paths: Paths, uuid: str) -> str:

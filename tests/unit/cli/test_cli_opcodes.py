@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What commands submit is what the operations take: every opcode is decoded as strictly as the master does it."""
 
+from unittest.mock import Mock
+
 import pytest
 
 import ganeti.master.operations
@@ -61,7 +63,7 @@ LINES = [
 def test_the_operation_takes_what_the_command_submits(gnt, master, monkeypatch, line):
     monkeypatch.setattr(cluster_setup, "make_cluster", lambda options: None)
     monkeypatch.setattr(cluster_setup, "leave_cluster", lambda uuid: None)
-    monkeypatch.setattr(node_setup, "join", lambda options: None)
+    monkeypatch.setattr(node_setup, "begin_joining", lambda options: Mock())
     master.answers["QueryConfigValues"] = ["cluster"]
     master.answers["Query"] = {"fields": [], "data": [[[0, "n"], [0, ["web1"]]]]}
     master.answers["SubmitManyJobs"] = [[False, "not now"]]

@@ -219,6 +219,9 @@ esac
 """An OS whose scripts stay in the middle."""
 EXPORT = "gnt-backup export --long-sleep --shutdown-timeout=0 -n node1 web"
 IMPORT = "gnt-backup import --src-node node1 --src-dir web -n node2 copy"
+EXPORT_HERE = "gnt-backup export --shutdown-timeout=0 -n node2 web"
+EXPORT_AFTER = "gnt-backup export --shutdown-timeout=0 -n node1 web"
+IMPORT_HERE = "gnt-backup import --src-node node1 --src-dir web -n node1 copy"
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +274,28 @@ def test_what_is_interrupted_in_the_middle_leaves_all_as_before(
     held.run("rm", "/srv/hold", node="node2")
     assert held.job_status(job) != "success"
     held.wait(lambda: leftovers(held) == "", f"nothing is left: {leftovers(held)}")
+    assert (sums(held, "node1", EXPORTS), held.guests(), exports(held)) == before
+    assert held.run("gnt-instance", "list", "--no-headers", "-o", "name") == "web\n"
+    held.check()
+
+
+@pytest.mark.parametrize(
+    ("command", "node"),
+    [(EXPORT_HERE, "node2"), (EXPORT_AFTER, "node2"), (IMPORT_HERE, "node1")],
+    ids=["export on its node", "dumps first", "import on its node"],
+)
+def test_a_cancelled_job_ends_the_script_before_it_undoes_the_rest(held: FakeBed, command: str, node: str) -> None:
+    """Else the guest would run while the script has its disk; that the script would stay is seen before it may go."""
+    before = (sums(held, "node1", EXPORTS), held.guests(), exports(held))
+    assert len(before[0]) == 1 and before[1] == {"web": ["node2"]}
+    held.run("sh", "-c", "rm -f /srv/begun; touch /srv/hold", node=node)
+    job = held.submit(*command.split())
+    begun = "ls /srv/begun 2>/dev/null; true"
+    held.wait(lambda: held.run("sh", "-c", begun, node=node) != "", "the script of the OS is in the middle")
+    held.run("sh", "-c", f"gnt-job cancel --force {job}; true")
+    held.wait(lambda: held.job_status(job) in ("error", "canceled", "success"), "the job ends")
+    assert (held.job_status(job), leftovers(held)) == ("canceled", "")
+    held.run("rm", "/srv/hold", node=node)
     assert (sums(held, "node1", EXPORTS), held.guests(), exports(held)) == before
     assert held.run("gnt-instance", "list", "--no-headers", "-o", "name") == "web\n"
     held.check()

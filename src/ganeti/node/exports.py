@@ -8,6 +8,7 @@ ending and renamed. Nothing outside is reached: every name is checked, and links
 import configparser
 import os
 import stat
+from collections.abc import Mapping
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import file_name_fault, shown
@@ -48,8 +49,12 @@ class Exports:
 
     def begin(self, directory: str) -> None:
         """Make an unfinished directory, unless it is there."""
-        os.makedirs(self._top, mode=0o750, exist_ok=True)
-        os.makedirs(self.directory(directory), mode=0o750, exist_ok=True)
+        path = self.directory(directory)
+        if not os.path.isdir(path):
+            os.makedirs(self._top, mode=0o750, exist_ok=True)
+            os.makedirs(path, mode=0o750, exist_ok=True)
+            image_io.sync(os.path.dirname(self._top))
+            image_io.sync(self._top)
 
     def make_room(self, directory: str, dump: str, size: int) -> None:
         """An empty file of this size in place of the dump."""
@@ -82,10 +87,16 @@ class Exports:
             )
         return path
 
-    def publish(self, name: str, config: str) -> None:
-        """Give the unfinished directory of *name* its name, durably; an older export goes."""
+    def publish(self, name: str, config: str, dumps: Mapping[str, int]) -> None:
+        """Give the unfinished directory of *name*, which must have *dumps*, its name, durably; an older export goes."""
         fresh, final = self.directory(f"{name}{UNFINISHED}"), self.directory(name)
-        self.begin(f"{name}{UNFINISHED}")
+        if not os.path.isdir(fresh) and self._is_published(name, config):
+            self._require_dumps(name, dumps)
+            image_io.sync(self._top)
+            return
+        if not dumps:
+            self.begin(f"{name}{UNFINISHED}")
+        self._require_dumps(f"{name}{UNFINISHED}", dumps)
         image_io.unlink(f"{fresh}/{CONFIG}")
         for entry in os.listdir(fresh):
             if entry.endswith(COPY):
@@ -99,6 +110,23 @@ class Exports:
         _remove(final)
         os.rename(fresh, final)
         image_io.sync(self._top)
+
+    def _is_published(self, name: str, config: str) -> bool:
+        """Whether an export with that description, in which the time of its making is, has its name already."""
+        try:
+            with open(f"{self.directory(name)}/{CONFIG}", encoding="utf-8", newline="") as file:
+                return file.read() == config
+        except (FileNotFoundError, UnicodeDecodeError):
+            return False
+
+    def _require_dumps(self, directory: str, dumps: Mapping[str, int]) -> None:
+        found = dict(zip(dumps, self.dump_sizes(directory, list(dumps)), strict=True))
+        for dump, size in dumps.items():
+            if found[dump] != size:
+                raise BlockDeviceError(
+                    f"The export in {self.directory(directory)} is damaged: its dump {dump} has {found[dump]} bytes, "
+                    f"and {size} were written. Export the instance again"
+                )
 
     def discard(self, name: str) -> None:
         _remove(self.directory(f"{name}{UNFINISHED}"))

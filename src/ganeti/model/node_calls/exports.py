@@ -30,13 +30,17 @@ class ExportCopyDisks(NodeRequest[None], frozen=True, kw_only=True):
 
     instance: InstanceSpec
     directory: str
+    token: str = ""
+    """Names the run, so that `ExportEndCopies` can end it."""
 
 
 class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
-    """End what is left of copying the disks of a guest."""
+    """End the copying of the disks of a guest, and what is left of it; a run that has not begun never will."""
 
     hypervisor: str
     name: str
+    token: str = ""
+    """That of `ExportCopyDisks`."""
 
 
 class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
@@ -48,13 +52,18 @@ class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
 
 
 class ExportFinish(NodeRequest[None], frozen=True, kw_only=True):
-    """What lies in the unfinished directory of *name* is its export from now on, in place of an older one."""
+    """What lies in the unfinished directory of *name* is its export from now on, in place of an older one.
+
+    One that has not all *dumps*, or is not there, is an error, and the older one stays.
+    """
 
     name: str
     config: str
     """Text of its `config.ini`."""
     boot: str
     """The mark of `ExportDump`; empty where transfers brought the dumps, which they have synced."""
+    dumps: dict[str, int]
+    """The size of each in bytes, by its name."""
 
 
 class ExportDiscard(NodeRequest[None], frozen=True, kw_only=True):

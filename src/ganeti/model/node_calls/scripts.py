@@ -15,6 +15,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the log, where there is one yet."""
 
 
+class ScriptEnd(NodeRequest[None], frozen=True, kw_only=True):
+    """End the run that was begun with *token*, and wait for that; one that has not begun never will."""
+
+    token: str
+
+
 class ScriptOutput(NodeRequest[Said], frozen=True, kw_only=True):
     """What the run that was begun with *token* has said after *offset*; with *is_over*, a last line without end too."""
 

@@ -19,6 +19,7 @@ from ganeti.model.node_calls.exports import (
     ImportDump,
 )
 from ganeti.model.node_requests import AttachedDisk
+from ganeti.node import runs
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.exports import Exports
@@ -42,6 +43,10 @@ async def _at_work(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 @answers(ExportDump, timeout_s=DAY_S)
 async def export_dump(node: NodeState, asked: ExportDump) -> str:
     """Run the export script of the instance's OS on one of its disks (which are assembled if they were not)."""
+    return await runs.endable(asked.token, _dump(node, asked))
+
+
+async def _dump(node: NodeState, asked: ExportDump) -> str:
     exports = Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
     path = exports.dump(asked.directory, asked.dump)
@@ -66,6 +71,10 @@ async def export_dump(node: NodeState, asked: ExportDump) -> str:
 
 @answers(ExportCopyDisks, timeout_s=DAY_S)
 async def export_copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
+    await runs.endable(asked.token, _copy_disks(node, asked))
+
+
+async def _copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     exports = Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
     sizes = {disk.index: disk.size_mib * image_io.MIB for disk in asked.instance.disks}
@@ -76,8 +85,10 @@ async def export_copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     node.world.log(f"{len(paths)} disks of instance {asked.instance.name} copied while it runs")
 
 
-@answers(ExportEndCopies, timeout_s=NORMAL_S)
+@answers(ExportEndCopies, timeout_s=NORMAL_S, takes_slot=False)
 async def export_end_copies(node: NodeState, asked: ExportEndCopies) -> None:
+    if asked.token:
+        await runs.end(asked.token)
     await node.hypervisor(asked.hypervisor).devices.end_copies(asked.name)
 
 
@@ -93,7 +104,7 @@ async def export_finish(node: NodeState, asked: ExportFinish) -> None:
         raise BlockDeviceError(
             f"This node has restarted while {asked.name} was exported, so a part may be missing: begin again"
         )
-    await _at_work(Exports(node.paths).publish, asked.name, asked.config)
+    await _at_work(Exports(node.paths).publish, asked.name, asked.config, asked.dumps)
     node.world.log(f"export of instance {asked.name} kept here")
 
 
@@ -124,6 +135,10 @@ async def export_remove(node: NodeState, asked: ExportRemove) -> bool:
 @answers(ImportDump, timeout_s=DAY_S)
 async def import_dump(node: NodeState, asked: ImportDump) -> None:
     """Run the import script of the instance's OS on one of its disks (which are assembled if they were not)."""
+    await runs.endable(asked.token, _fill(node, asked))
+
+
+async def _fill(node: NodeState, asked: ImportDump) -> None:
     path = Exports(node.paths).dump(asked.directory, asked.dump)
     disks = await attach_files(node, asked.instance)
     await runner.import_disk(

@@ -2,7 +2,8 @@
 """Node calls about OS definitions."""
 
 from ganeti.model.node_calls.operating_systems import OsDiagnose, OsGet, OsStatus, OsValidate
-from ganeti.model.node_calls.scripts import Said, ScriptOutput
+from ganeti.model.node_calls.scripts import Said, ScriptEnd, ScriptOutput
+from ganeti.node import runs
 from ganeti.node.actions.registry import FAST_S, answers
 from ganeti.node.os import definition, output, runner
 from ganeti.node.state import NodeState
@@ -30,3 +31,10 @@ async def script_output(node: NodeState, asked: ScriptOutput) -> Said:
     """Lines of a script that runs."""
     del node
     return (output.rest if asked.is_over else output.said)(asked.token, asked.offset)
+
+
+@answers(ScriptEnd, timeout_s=FAST_S, takes_slot=False)
+async def script_end(node: NodeState, asked: ScriptEnd) -> None:
+    """End a script that runs, with all that it has started."""
+    del node
+    await runs.end(asked.token)

@@ -16,8 +16,9 @@ from ganeti.master.operations.backup.transfers import (
     new_key_name,
     removing_key,
 )
-from ganeti.model.node_calls.transfers import TransferKeyMake, TransferKeyRemove
+from ganeti.model.node_calls.transfers import TransferKey, TransferKeyMake, TransferKeyRemove
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Node
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
@@ -26,7 +27,10 @@ _MAGIC_BYTES = 16
 
 
 class BetweenNodes:
-    """`begin`, then `carry` for each disk, then `end`; all of it has its undo."""
+    """`carry` for each disk, with its undo.
+
+    Each has keys of its own, made when it is its turn: what goes before may take longer than keys are valid.
+    """
 
     def __init__(
         self, ctx: OperationContext, sender_uuid: str, receiver_uuid: str, compress: str, debug: int, owner: str
@@ -38,16 +42,6 @@ class BetweenNodes:
         self._compress = compress
         self._debug = debug
         self._owner = owner
-        self._keys = (new_key_name(ctx), new_key_name(ctx))
-        self._certificates = ("", "")
-
-    async def begin(self) -> None:
-        made = []
-        for key, node in zip(self._keys, (self._sender, self._receiver), strict=True):
-            await self._ctx.undo.push(removing_key(key, node.uuid, node.name))
-            request = TransferKeyMake(name=key, owner=self._owner, validity_s=KEY_VALID_S)
-            made.append((await ask(self._ctx.nodes, node.uuid, request)).certificate)
-        self._certificates = (made[0], made[1])
 
     async def carry(
         self,
@@ -65,21 +59,27 @@ class BetweenNodes:
         What the OS reads, of its *copies* in that directory, or a *dump*, goes *into* a dump of *size* bytes (0: not
         known), or to the OS's import script, for which *receiver_spec* may have more parameters.
         """
+        of_sender, of_receiver = await self._make_key(self._sender), await self._make_key(self._receiver)
         ctx, magic = self._ctx, self._ctx.entropy.token(_MAGIC_BYTES).hex()
         node = self._receiver.uuid, self._receiver.name
-        receiver = TransferSide(ctx, RECEIVE, receiver_spec or spec, index, node, self._keys[1])
-        sender = TransferSide(ctx, SEND, spec, index, (self._sender.uuid, self._sender.name), self._keys[0])
+        receiver = TransferSide(ctx, RECEIVE, receiver_spec or spec, index, node, of_receiver.name)
+        node = self._sender.uuid, self._sender.name
+        sender = TransferSide(ctx, SEND, spec, index, node, of_sender.name)
         what = magic, self._compress, self._debug
         address = self._receiver.secondary_ip
         port = await receiver.receive(
-            self._certificates[0], *what, bind=address, connect_within_s=CONNECT_WITHIN_S, into=into, size=size
+            of_sender.certificate, *what, bind=address, connect_within_s=CONNECT_WITHIN_S, into=into, size=size
         )
-        await sender.send(self._certificates[1], *what, host=address, port=port, dump=dump, copies=copies)
+        await sender.send(of_receiver.certificate, *what, host=address, port=port, dump=dump, copies=copies)
         await follow(ctx, [receiver], "copied", over=lambda state: state.received, others=[sender])
         await confirm(ctx, [receiver])
         for side in (sender, receiver):
             await side.end()
+        for key, holder in ((of_sender, self._sender), (of_receiver, self._receiver)):
+            await ask(ctx.nodes, holder.uuid, TransferKeyRemove(name=key.name))
 
-    async def end(self) -> None:
-        for key, node in zip(self._keys, (self._sender, self._receiver), strict=True):
-            await ask(self._ctx.nodes, node.uuid, TransferKeyRemove(name=key))
+    async def _make_key(self, node: Node) -> TransferKey:
+        name = new_key_name(self._ctx)
+        await self._ctx.undo.push(removing_key(name, node.uuid, node.name))
+        request = TransferKeyMake(name=name, owner=self._owner, validity_s=KEY_VALID_S)
+        return await ask(self._ctx.nodes, node.uuid, request)

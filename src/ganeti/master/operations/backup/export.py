@@ -27,7 +27,7 @@ from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
 from ganeti.master.operations.instance.os.helper_guest import run_helper
-from ganeti.master.operations.instance.os.script_output import followed
+from ganeti.master.operations.instance.os.script_output import followed, new_token
 from ganeti.master.operations.instance.power.guest_power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
@@ -220,28 +220,38 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
 
     async def _keep(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
         spec, boot = checked.spec, ""
+        dumps = [dump_name(disk.index) for disk in spec.disks]
         if target.uuid == spec.primary_node_uuid:
             boot = await self._dump(checked, ctx)
+            sizes = await self._dump_sizes(spec, target.uuid, ctx)
             if self._comes_back(checked):
                 await self._start_again(spec, ctx)
         else:
-            await self._carry(checked, target, ctx)
+            sizes = await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
         template = ctx.config.view().disk_template(checked.instance)
-        config = description_of(spec, template, ctx.clock.now_s(), [dump_name(disk.index) for disk in spec.disks])
-        await ask(ctx.nodes, target.uuid, ExportFinish(name=spec.name, config=config, boot=boot))
+        config = description_of(spec, template, ctx.clock.now_s(), dumps)
+        finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps=dict(zip(dumps, sizes, strict=True)))
+        await ask(ctx.nodes, target.uuid, finish)
         if target.uuid != spec.primary_node_uuid:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
         await self._remove_older(spec.name, target, ctx)
 
-    async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
-        """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
+    async def _dump_sizes(self, spec: InstanceSpec, node_uuid: str, ctx: OperationContext) -> list[int]:
+        """In bytes, of the dumps of all disks in the unfinished directory on a node."""
+        dumps = [dump_name(disk.index) for disk in spec.disks]
+        return await ask(ctx.nodes, node_uuid, ExportDumpSizes(directory=f"{spec.name}{UNFINISHED}", dumps=dumps))
+
+    async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> list[int]:
+        """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile.
+
+        Gives the sizes of the dumps that it must have now.
+        """
         spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
         sizes: list[int] = []
         if dumped := await self._dump_and_start(checked, ctx):
-            request = ExportDumpSizes(directory=directory, dumps=[dump_name(disk.index) for disk in spec.disks])
-            sizes = await ask(ctx.nodes, spec.primary_node_uuid, request)
+            sizes = await self._dump_sizes(spec, spec.primary_node_uuid, ctx)
         way = BetweenNodes(
             ctx,
             spec.primary_node_uuid,
@@ -250,15 +260,16 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             self.debug_level or 0,
             f"kept export of {spec.uuid}",
         )
-        await way.begin()
         for disk in spec.disks:
             into = Dump(directory, dump_name(disk.index))
             ctx.log.info(f"Copying the dump of disk {disk.index} to {target.name}")
             copies = directory if checked.copies else ""
             size = sizes[disk.index] if dumped else 0
             await way.carry(spec, disk.index, dump=into if dumped else None, copies=copies, into=into, size=size)
-        await way.end()
+        if not dumped:
+            sizes = await self._dump_sizes(spec, target.uuid, ctx)
         await self._start_or_close(checked, ctx, dumped=dumped)
+        return sizes
 
     async def _dump_and_start(self, checked: Checked, ctx: OperationContext) -> bool:
         """Have dumps made first and the guest started, where it is to run while they are on their way."""
@@ -335,10 +346,11 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     async def _copy(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         """Copy all disks as of one moment, beside the running guest."""
         sentence = f"end the copying of disks of {spec.name} on {spec.primary_node}"
-        end = ExportEndCopies(hypervisor=spec.hypervisor, name=spec.name)
+        token = new_token(ctx)
+        end = ExportEndCopies(hypervisor=spec.hypervisor, name=spec.name, token=token)
         await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, end))
         ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
-        request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}")
+        request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}", token=token)
         await until_cancelled(ctx, ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S))
 
     def _check_copying(self, instance: Instance, facts: FoundInstance | None, ctx: OperationContext) -> None:

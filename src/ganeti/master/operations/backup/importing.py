@@ -145,11 +145,9 @@ async def import_disks(
         way = BetweenNodes(
             ctx, source.node_uuid, spec.primary_node_uuid, compress, debug, f"import of {spec.uuid} from a node"
         )
-        await way.begin()
         for index, dump in dumps.items():
             ctx.log.info(f"Copying the dump of disk {index} from {source.node_name}")
             await way.carry(spec, index, dump=Dump(source.directory, dump), receiver_spec=full)
-        await way.end()
     if source.export.name != spec.name:
         await tell_new_name(ctx, full, source.export.name, debug)
 

@@ -17,6 +17,7 @@ from ganeti.base.errors import ExecutionError, JobCanceled, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.traits import Catalogue
+from ganeti.ports.context import UndoNodeCall
 from ganeti.wire import export_file
 
 QUIET = ("instance_info", "script_output", "transfer_states", "export_list", "bridges_exist", "export_dump_sizes")
@@ -34,6 +35,7 @@ class Kept:
         self.sent: list[dict[str, Any]] = []
         self.states = {"node1": state(), "node3": state(received=True, exit_status=0, done_mib=64)}
         self.config = ""
+        self.dumps: dict[str, int] = {}
         self.older: dict[str, list[str]] = {}
 
     def receive(self, node: str, /, **asked: Any) -> int:
@@ -45,8 +47,9 @@ class Kept:
         assert (node, asked["host"], asked["port"]) == ("node1", self.received[-1]["bind"], 4711)
         self.sent.append(asked)
 
-    def finish(self, node: str, /, *, config: str, **_: Any) -> None:
+    def finish(self, node: str, /, *, config: str, dumps: dict[str, int], **_: Any) -> None:
         self.config = config
+        self.dumps = dumps
 
 
 @pytest.fixture
@@ -91,6 +94,7 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
         "node1 instance_shutdown",
         "node1 instance_disks_shutdown",
         "node1 instance_disks_assemble",
+        "undo: end the script of the OS on node1",
         "node1 export_dump",
         "node1 instance_disks_assemble",
         "node1 instance_start",
@@ -111,6 +115,7 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
         "node1 export_discard",
         "commit SetInstanceState settles",
     ]
+    assert kept.dumps == {"disk0.dump": 4096}
     (received,), (sent,) = kept.received, kept.sent
     to, of = received["transfer"], sent["transfer"]
     assert (to.dump, of.dump, received["size"]) == ("disk0.dump", "disk0.dump", 4096)
@@ -155,8 +160,36 @@ def test_a_cancelled_export_waits_for_nothing_more(ctx: FakeContext, kept: Kept)
     assert "node3 export_finish" not in ctx.story
 
 
-def test_the_primary_node_may_keep_it(ctx: FakeContext) -> None:
+def test_each_disk_goes_with_keys_that_are_still_valid(ctx: FakeContext, kept: Kept) -> None:
+    """Disks go one after the other, and one may take most of a day."""
+    instance = ctx.config.view().find_instance("web1")
+    disk = ctx.config.view().instance_disks(instance)[0]
+    ctx.config.view().put("disks", "d-second", replace(disk, uuid="d-second", name=None))
+    ctx.config.view().put("instances", instance.uuid, replace(instance, disks=[*instance.disks, "d-second"]))
+    over: dict[str, float] = {}
+
+    def make(node: str, /, *, name: str, validity_s: float, **_: Any) -> dict[str, Any]:
+        over[name] = ctx.time_s + validity_s
+        return {"name": name, "certificate": f"of {node}"}
+
+    def receive(node: str, /, **asked: Any) -> int:
+        assert ctx.time_s < over[asked["transfer"].key], "the key is not valid any more"
+        return kept.receive(node, **asked)
+
+    def confirm(node: str, /, **_: Any) -> None:
+        ctx.time_s += 20 * 3600
+
+    ctx.nodes.handlers |= {"transfer_key_make": make, "transfer_receive": receive, "transfer_confirm": confirm}
+    assert export(ctx, long_sleep=True) == (True, [True, True])
+    assert kept.dumps == {"disk0.dump": 4096, "disk1.dump": 4096}
+    assert len({asked["transfer"].key for asked in (*kept.received, *kept.sent)}) == len(over) == 4
+    made, removed = (ctx.story.count(f"node1 transfer_key_{word}") for word in ("make", "remove"))
+    assert (made, removed) == (2, 2)
+
+
+def test_the_primary_node_may_keep_it(ctx: FakeContext, kept: Kept) -> None:
     export(ctx, target_node="node1")
+    assert kept.dumps == {"disk0.dump": 4096}
     assert not [line for line in ctx.story if "transfer" in line or "export_discard" in line]
 
 
@@ -221,8 +254,13 @@ def copying(ctx: FakeContext) -> FakeContext:
 
 
 def test_a_running_guest_is_exported_without_a_stop(copying: FakeContext, kept: Kept) -> None:
+    copied: list[str] = []
+    copying.nodes.handlers["export_copy_disks"] = lambda name, *, token, **_: copied.append(token)
     assert export(copying, shutdown=False) == (True, [True])
     told = steps(copying)
+    (end,) = (each for each in copying.records if "copying" in each.sentence)
+    assert isinstance(end, UndoNodeCall)
+    assert end.arguments["token"] == copied[0] != ""
     assert told[2:5] == [
         "undo: end the copying of disks of web1 on node1",
         "node1 export_copy_disks",

@@ -10,8 +10,9 @@ import pytest
 from tests.fakes.context import FakeContext
 from tests.fakes.sample_cluster import catalogue, configuration
 
-from ganeti.base.errors import ExecutionError
+from ganeti.base.errors import ExecutionError, JobCanceled
 from ganeti.master.operations.instance.os import script_output
+from ganeti.ports.context import UndoNodeCall
 
 
 def context(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> FakeContext:
@@ -52,3 +53,26 @@ def test_a_script_that_talks_on_is_cut_off_and_its_failure_told(monkeypatch: pyt
         asyncio.run(script_output.followed(ctx, "uuid-node1", script))  # type: ignore[arg-type]
     assert len(ctx.lines) == script_output.MOST_LINES + 1
     assert ctx.lines[-1] == "  … the rest of what the script says is in /var/log/ganeti/os/add.log on node1"
+
+
+def test_a_cancelled_job_has_the_end_of_the_script_as_its_first_undo(monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = context([], monkeypatch)
+    tokens: list[str] = []
+
+    async def script(token: str) -> None:
+        (record,) = ctx.records
+        assert isinstance(record, UndoNodeCall)
+        assert (record.sentence, record.call) == ("end the script of the OS on node1", "script_end")
+        assert record.arguments == {"token": token}
+        tokens.append(token)
+        await asyncio.sleep(60)
+
+    def cancelled() -> None:
+        if tokens:
+            raise JobCanceled("cancelled")
+
+    ctx.stop_if_cancelled = cancelled  # type: ignore[method-assign]
+    with pytest.raises(JobCanceled):
+        asyncio.run(
+            script_output.followed(ctx, "uuid-node1", script, until_cancelled=True)  # type: ignore[arg-type]
+        )

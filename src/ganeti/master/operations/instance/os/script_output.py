@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from ganeti.base.errors import GanetiError
 from ganeti.model.node_calls.instances import InstanceRunRename
-from ganeti.model.node_calls.scripts import Said, ScriptOutput
+from ganeti.model.node_calls.scripts import Said, ScriptEnd, ScriptOutput
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.ports.context import OperationContext
+from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
 
 T = TypeVar("T")
@@ -29,9 +29,13 @@ async def followed(
 ) -> T:
     """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile.
 
-    With *until_cancelled* the script ends where somebody cancels the job, and `JobCanceled` is raised.
+    With *until_cancelled*, `JobCanceled` is raised where somebody cancels the job. Then, and whatever else it fails by,
+    the undo ends the script before what was done earlier is undone; *run* has to be a call that can be ended.
     """
     token = new_token(ctx)
+    if until_cancelled:
+        sentence = f"end the script of the OS on {ctx.config.view().node(node_uuid).name}"
+        await ctx.undo.push(UndoNodeCall.of(sentence, node_uuid, ScriptEnd(token=token)))
     follower = ScriptFollower(ctx, node_uuid, token)
     call = asyncio.ensure_future(run(token))
     ended = asyncio.gather(call, return_exceptions=True)

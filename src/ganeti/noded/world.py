@@ -280,7 +280,8 @@ async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> 
 
 
 async def _end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End what is left of a group, and wait for that; nothing may go on after its call."""
+    """End what is left of a group, and what left it, and wait for that; nothing may go on after its call."""
+    below: dict[int, str] = {}
     if process.returncode is None:
         below = _below(process.pid)
         _signal_group(process.pid, signal.SIGTERM)
@@ -292,9 +293,9 @@ async def _end_group(process: "subprocess.Popen[bytes]") -> None:
             process.wait()
             _kill_all(below)
     deadline = time.monotonic() + TERMINATION_GRACE_S
-    while _signal_group(process.pid, signal.SIGKILL) and _members(process.pid):
+    while left := _left(process.pid, below):
         if time.monotonic() > deadline:
-            _log.warning("processes %s cannot be ended: they wait for a device", _members(process.pid))
+            _log.warning("processes %s cannot be ended: they wait for a device", left)
             return
         await asyncio.sleep(_POLL_S)
 
@@ -322,6 +323,22 @@ def _kill_all(processes: Mapping[int, str]) -> None:
         if process_start(pid) == started:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def _left(group: int, below: Mapping[int, str]) -> list[int]:
+    """Which of a group and of *below* have not ended; they are killed again."""
+    members = _members(group) if _signal_group(group, signal.SIGKILL) else []
+    return [*members, *(pid for pid, started in below.items() if pid not in members and _is_alive(pid, started))]
+
+
+def _is_alive(pid: int, started: str) -> bool:
+    """One that only waits to be asked how it ended is not."""
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
+            state, *rest = file.read().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return rest[18] == started and state not in "ZX"
 
 
 def _members(group: int) -> list[int]:

@@ -58,7 +58,7 @@ def main() -> None:
         report("trivial job, CPU of command", job.cpu_s - entering.cpu_s, "s", peer=other.cpu_s if other else None)
         report("trivial job, CPU of daemons and job", daemons, "s")
 
-        words = ("-t", "diskless", "-o", "noop+default", "-B", "memory=64", "--no-install")
+        words = ("-t", "diskless", "-o", "noop+default", "-B", "memory=64")
         add, daemons = costs(layout, INSTANCES, lambda n: ("gnt-instance", "add", *words, f"inst{n + 1}"))
         report("gnt-instance add (fake, placed by itself), wall", add.wall_s - entering.wall_s, "s", peer=peer_add())
         report("gnt-instance add, CPU of daemons and job", daemons, "s")

@@ -31,7 +31,7 @@ BATCH = 100
 PEER_BATCH = 10
 SHOWN = 200
 ROUNDS = 5
-NEW = ("-t", "diskless", "-o", "noop+default", "-B", "memory=64", "--no-install", "--no-nics")
+NEW = ("-t", "diskless", "-o", "noop+default", "-B", "memory=64", "--no-nics")
 PEER_NEW = ("-t", "diskless", "-o", "noop+default", "--no-name-check", "--no-ip-check", "--no-nics", "-n", "node2")
 
 

@@ -102,7 +102,7 @@ def site() -> None:
 def _fill(layout: Any) -> None:
     mirrored = {"disk_template": "sharedfile", "disks": [{"size": 1}], "pnode": "node2", "beparams": {"memory": 64}}
     others = {"disk_template": "diskless", "disks": [], "beparams": {"memory": 16}}
-    common = {"os_type": "noop+default", "no_install": True, "nics": []}
+    common = {"os_type": "noop+default", "nics": []}
     batch = [
         common
         | (mirrored if number <= MIRRORED else others | {"pnode": f"node{1 + 2 * (number % 2)}"})

@@ -108,7 +108,7 @@ def on_a_bed() -> None:
     from measure import testbed
 
     with testbed("fake") as layout:
-        add = ("gnt-instance", "add", "-t", "diskless", "-o", "noop+default", "-B", "memory=64", "--no-install")
+        add = ("gnt-instance", "add", "-t", "diskless", "-o", "noop+default", "-B", "memory=64")
         for number in range(10):
             cluster_commands.on_master(layout, *add, f"inst{number}")
         for words in (("gnt-node", "list"), ("gnt-instance", "list"), ("gnt-group", "capacity", "-I", "hail")):

@@ -141,7 +141,6 @@ class User(threading.Thread):
             "disks": [{"size": 8}] if disks else [],
             "nics": [],
             "os_type": "noop+default",
-            "no_install": not disks,
             "start": start,
             "pnode": node,
             "beparams": MEMORY,

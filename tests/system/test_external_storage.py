@@ -160,6 +160,7 @@ def test_a_device_is_adopted_and_left(bed: FakeBed, tmp_path: Path) -> None:
         )
         assert "are not made: name one that is there" in bed.run(*add, "0:size=8m", "inst2", expect=1)
         bed.run(*add, "0:adopt=/dev/disk/by-id/san-1", "inst2")
+        bed.run("gnt-instance", "startup", "inst2")
         [disk] = bed.config()["disks"].values()
         assert (disk["size"], disk["logical_id"]) == (8, ["manual", "/dev/disk/by-id/san-1"])
         assert "is a disk already: adopt another volume" in bed.run(

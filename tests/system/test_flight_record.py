@@ -36,6 +36,7 @@ def test_the_story_of_an_instance_a_job_and_a_node(bed: FakeBed) -> None:
 
     create = ("gnt-instance", "add", "-t", "diskless", "--no-install", "-o", "noop", "-n", "node2")
     bed.run(*create, "--os-parameters-private", f"key={SECRET}", "web1")
+    bed.run("gnt-instance", "startup", "web1")
     bed.wait(lambda: "guest web1 runs" in told("web1"), "the monitoring to see the guest", 30.0)
     job = bed.submit("gnt-instance", "migrate", "-f", "web1")
     bed.wait(lambda: bed.job_status(job) == "success", "the migration")

@@ -46,7 +46,7 @@ def shut_down_inside(bed: FakeBed) -> None:
 
 @pytest.mark.requirement("S1.55")
 def test_one_shut_down_by_its_user_stays_down(bed: FakeBed) -> None:
-    bed.run("gnt-instance", "add", "-t", "diskless", "--no-install", "-o", "noop", "-n", "node1", "web1")
+    bed.run("gnt-instance", "add", "-t", "diskless", "-o", "noop+default", "-n", "node1", "web1")
     bed.run("gnt-cluster", "modify", "--user-shutdown=yes")
     shut_down_inside(bed)
     assert listed(bed, "status,admin_state") == ["USER_down", "up"]
@@ -80,7 +80,7 @@ def test_the_pause_and_the_state_of_each_group(bed: FakeBed) -> None:
 
 
 def test_a_node_that_is_offline_ends_its_guests_where_the_cluster_wants_that(bed: FakeBed) -> None:
-    bed.run("gnt-instance", "add", "-t", "diskless", "--no-install", "-o", "noop", "-n", "node2", "web2")
+    bed.run("gnt-instance", "add", "-t", "diskless", "-o", "noop+default", "-n", "node2", "web2")
     bed.run("gnt-cluster", "modify", "--maintain-node-health=yes")
     bed.run("gnt-node", "modify", "--offline=yes", "--auto-promote", "node2")
     bed.run("ganeti-watcher")

@@ -51,7 +51,6 @@ _REPLICATED: Final[Opcode] = {
     "disks": [{"size": 64}],
     "nics": [{}],
     "os_type": "noop",
-    "no_install": True,
     "pnode": "node2.example.com",
     "snode": "node3.example.com",
 }

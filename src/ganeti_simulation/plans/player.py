@@ -178,7 +178,6 @@ def _(player: Player, match: re.Match[str]) -> None:
             "disks": [] if diskless else [{"size": DISK_MIB}],
             "nics": [{}],
             "os_type": "noop",
-            "no_install": True,
             "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
             **where,
         },

@@ -28,7 +28,6 @@ def _(player: Player, match: re.Match[str]) -> None:
             "disks": [{"size": DISK_MIB}],
             "nics": [{}],
             "os_type": "noop",
-            "no_install": True,
             "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
             "pnode": f"{match['node']}.example.com",
             "snode": f"{match['other']}.example.com",

@@ -41,7 +41,7 @@ COMMANDS = (
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
       (('--no-wait-for-sync',), 'wait_for_sync', 'flag', 'do not wait for mirrors to be in sync', False, None, (), '', False),
       (('--no-start',), 'start', 'flag', 'do not start it', False, None, (), '', False),
-      (('--no-install',), 'no_install', 'flag', 'do not install the OS', True, None, (), '', False),
+      (('--no-install',), 'no_install', 'flag', 'do not install the OS, and do not start the instance', True, None, (), '', False),
       (('--force-variant',), 'force_variant', 'flag', 'accept a variant the OS does not list', True, None, (), '', False),
       (('--opportunistic-locking',), 'opportunistic_locking', 'flag', 'use only nodes that are free now', True, None, (), '', False),
       (('--forthcoming',), 'forthcoming', 'flag', 'reserve the resources only', True, None, (), '', False),

@@ -130,12 +130,17 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
         await self._start(spec, ctx)
         return spec
 
+    @property
+    def starts(self) -> bool:
+        """What is installed comes out of the backup."""
+        return self.start
+
     async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
         disks = plan_of(ctx, spec)
         await push_undo(ctx, disks.open())
         await open_disks(ctx, disks)
         await fill_from(ctx, spec, self.chain, zeroes=False)
-        if not self.start:
+        if not self.starts:
             await close_disks(ctx, spec)
 
 

@@ -101,7 +101,6 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "disks": [{"size": 64}],
     "nics": [{}],
     "os_type": "noop",
-    "no_install": True,
     "pnode": "node2.example.com",
     "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
     "start": True,
@@ -282,6 +281,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
         if checked.chosen_by:
             ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
+        if self.start and not self.starts:
+            ctx.log.info(" - INFO: No-installation mode selected, disabling startup")
         if not self.wait_for_sync and checked.template.node_count == 1:
             ctx.log.info(f"Disk template {checked.template.name} has no mirrors: --no-wait-for-sync changes nothing")
         template = checked.template
@@ -302,10 +303,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await self._receive(spec, reception, ctx)
         elif not checked.adopted:
             await self.fill_disks(spec, checked.source, ctx)
-        if self.start:
+        if self.starts:
             await self._start(spec, ctx)
         await ctx.config.commit(
-            FinishInstance(instance_uuid=checked.instance.uuid, admin_state="up" if self.start else "down"),
+            FinishInstance(instance_uuid=checked.instance.uuid, admin_state="up" if self.starts else "down"),
             settles=True,
         )
         if reception is not None:
@@ -338,6 +339,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         return self.pnode_uuid or self.pnode
 
     @property
+    def starts(self) -> bool:
+        """Whether the instance is started at the end: without an OS, it most likely could not."""
+        return self.start and not self.no_install
+
+    @property
     def names_node(self) -> bool:
         """Whether the user named the node, so that no allocator is asked."""
         return self._primary_name() is not None
@@ -351,7 +357,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec
         await allocation.check_capacity(
-            ctx, node_uuid, spec, checked.template, ignore_memory=not self.start, copies_on=checked.node_uuids[1:]
+            ctx, node_uuid, spec, checked.template, ignore_memory=not self.starts, copies_on=checked.node_uuids[1:]
         )
         await require_bridges(ctx, node_uuid, spec)
         await require_makeable(ctx, spec, spec.disks)
@@ -388,12 +394,12 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _receive(self, spec: InstanceSpec, reception: Reception, ctx: OperationContext) -> None:
         await reception.receive(self.compress, self.osparams_secret or {}, self.debug_level or 0)
-        if not self.start:
+        if not self.starts:
             await close_disks(ctx, spec)
 
     async def fill_disks(self, spec: InstanceSpec, source: Source | None, ctx: OperationContext) -> None:
         """Put onto the new disks what the instance begins with; they stay open where it is started."""
-        if self.no_install or not (spec.os or image_of(spec.osparams)):
+        if self.no_install or not spec.disks or not (spec.os or image_of(spec.osparams)):
             return
         secret, debug = self.osparams_secret or {}, self.debug_level or 0
         times = helper_times(self.helper_startup_timeout, self.helper_shutdown_timeout)
@@ -402,7 +408,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await import_disks(ctx, spec, source, self.compress, secret, debug)
         else:
             await install_os(ctx, spec, secret, reinstall=False, debug=debug, helper=times)
-        if not self.start:
+        if not self.starts:
             await close_disks(ctx, spec)
 
     async def _start(self, spec: InstanceSpec, ctx: OperationContext) -> None:

@@ -167,7 +167,9 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
         ),
     ] = True
     start: Annotated[bool, Parameter("start it at the end", "--no-start", option_help="do not start it")] = True
-    no_install: Annotated[bool | None, Parameter("do not install the OS", "--no-install", kind="flag")] = None
+    no_install: Annotated[
+        bool | None, Parameter("do not install the OS, and do not start the instance", "--no-install", kind="flag")
+    ] = None
     force_variant: ForceVariant = False
     opportunistic_locking: Annotated[bool, Parameter("use only nodes that are free now", "--opportunistic-locking")] = (
         False

@@ -42,7 +42,6 @@ _EXAMPLE: Final[dict[str, Any]] = {
     "disks": [{"size": 1024}],
     "nics": [{}],
     "os_type": "noop",
-    "no_install": True,
     "beparams": {"maxmem": 128, "minmem": 128, "vcpus": 1},
 }
 

@@ -12,7 +12,7 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from typing import cast
 
-from ganeti.base.errors import GanetiError, TransportError
+from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.calls.node_client import NodeClient
 from ganeti.model.objects import Node
@@ -42,7 +42,7 @@ def prepare(paths: Paths, hostname: str) -> None:
         tls = server_context(ServerFiles.of(paths, certificate=paths.client_cert))
         with call_delay.suspended():
             loop.run_until_complete(_call_ourselves(paths, hostname, tls))
-    except (OSError, GanetiError) as err:  # jobs will do without
+    except Exception as err:  # jobs will do without, whatever it is
         _log.warning("jobs that call nodes will cost more memory: the rehearsal of such a call failed: %s", err)
     finally:
         loop.run_until_complete(loop.shutdown_default_executor())

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ganeti.base.errors import ConfigurationError, GanetiError
+from ganeti.base.errors import ConfigurationError
 from ganeti.base.paths import Paths
 from ganeti.job import process as job_process
 from ganeti.job.loop import JobLoop
@@ -56,7 +56,7 @@ def rehearse(environment: Environment) -> None:
             for attempt in range(1, _ROUNDS + 1):
                 _carry_out(Environment(paths, environment.hostname), attempt)
                 _read_configuration(environment.paths)
-    except (OSError, GanetiError) as err:
+    except Exception as err:  # whatever it is: a spawner that ended here would start no job at all
         _log.warning("jobs will cost more memory: the rehearsal of one failed: %s", err)
 
 

@@ -232,6 +232,7 @@ class ExternalDisks(DiskTemplate):
 
     async def _attach(self, provider: Provider, disk: DiskSpec) -> Places:
         places = await provider.attach(disk)
+        await in_thread(self._absences.forget, volume_of(disk))  # another node has made it meanwhile
         if places.path and await in_thread(devices.size_of, places.path) is None:
             raise BlockDeviceError(f"Provider {provider.name}: attach names {places.path}, which is not there")
         return places

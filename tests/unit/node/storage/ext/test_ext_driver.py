@@ -172,6 +172,22 @@ def test_what_a_provider_did_not_make_needs_no_removal(storage: Storage) -> None
         storage.call("blockdev_remove", disk=storage.disk())
 
 
+def test_a_volume_that_another_node_made_since_is_not_taken_for_gone(storage: Storage) -> None:
+    """This node knows that it was not there; then it was there, whoever made it."""
+    storage.fault("create", "echo no space; exit 1")
+    with pytest.raises(BlockDeviceError, match="no space"):
+        storage.call("blockdev_create", disk=storage.disk())
+    note = Path(storage.node.paths.run_dir) / "extstorage/vol1.absent"
+    assert note.exists()
+    (storage.top / ".fault.create").unlink()
+    storage.call("blockdev_create", disk=storage.disk())
+    note.touch()  # as if the other node had made it
+    storage.call("blockdev_find", disk=storage.disk())
+    storage.fault("remove", "echo busy; exit 1")
+    with pytest.raises(BlockDeviceError, match="may be there still"):
+        storage.call("blockdev_remove", disk=storage.disk())
+
+
 def test_a_hypervisor_is_given_a_uri_where_that_is_asked_for(storage: Storage) -> None:
     storage.call("blockdev_create", disk=storage.disk())
     kernel = storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")

@@ -44,8 +44,13 @@ async def in_drives(guest: Started) -> list[int | None]:
 
 def test_cds_are_changed_taken_out_and_put_in(guest: Started) -> None:
     small, large = guest.image("small.iso", 1 << 20), guest.image("large.iso", 2 << 20)
+    key = Path(guest.hypervisor.places.paths.data_dir, "server.pem")
+    key.parent.mkdir(parents=True, exist_ok=True)
+    key.write_bytes(bytes(1 << 20))
 
     async def story() -> None:
+        with pytest.raises(HypervisorError, match=r"cdrom_image_path cannot be .+: a guest gets nothing from below"):
+            await guest.start(cdrom_image_path=str(key))
         await guest.start(cdrom_image_path=str(small), disk_type="scsi-hd", scsi_controller_type="virtio-scsi-pci")
         assert await in_drives(guest) == [1 << 20]
         for path, size in ((large, 2 << 20), (small, 1 << 20), ("", None), (large, 2 << 20)):
@@ -53,6 +58,8 @@ def test_cds_are_changed_taken_out_and_put_in(guest: Started) -> None:
             assert await in_drives(guest) == [size]
         with pytest.raises(HypervisorError, match="The image of cdrom_image_path at /nowhere cannot be opened"):
             await change(guest, cdrom_image_path="/nowhere")
+        with pytest.raises(HypervisorError, match=r"cdrom_image_path cannot be .+: a guest gets nothing from below"):
+            await change(guest, cdrom_image_path=str(key))
         assert await in_drives(guest) == [2 << 20]
         assert await change(guest, cdrom2_image_path=str(small)) == ["cdrom2_image_path"]
         assert await in_drives(guest) == [2 << 20, 1 << 20]

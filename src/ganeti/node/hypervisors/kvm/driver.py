@@ -18,7 +18,7 @@ from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
-from ganeti.node.hypervisors import capacity
+from ganeti.node.hypervisors import capacity, guest_files
 from ganeti.node.hypervisors.interface import (
     Hypervisor,
     RunningInstance,
@@ -177,6 +177,7 @@ class KvmHypervisor(Hypervisor):
         checks.check_values(filled)
         qemu = await emulator.describe(self.world, self.places, filled)
         checks.check_files(filled)
+        guest_files.check_places(self.places.paths, filled)
         await checks.check_node(filled, qemu, self.places)
 
     def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors import affinity
+from ganeti.node.hypervisors import affinity, guest_files
 from ganeti.node.hypervisors.kvm import block_nodes, display, plugging, record, removable, throttle
 from ganeti.node.hypervisors.kvm.added_hardware import HardwareChange
 from ganeti.node.hypervisors.kvm.places import Places
@@ -132,6 +132,7 @@ class ParameterChange:
         """Under which name QEMU opens an image."""
         if "://" in image:
             return image
+        guest_files.check_places(self._places.paths, {name: image})
         return await plugging.hand_over(qmp, await _free_set(qmp), image, f"The image of {name}", [os.O_RDONLY])
 
     async def _drop_unused_sets(self, qmp: Qmp) -> None:

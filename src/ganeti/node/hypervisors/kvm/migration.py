@@ -21,6 +21,7 @@ import msgspec
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node.hypervisors import guest_files
 from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, plugging, process, record
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.ports import listen_on_free_port
@@ -234,7 +235,9 @@ class Migrations:
                 f"QEMU {qemu.version_text} on the target has no machine {arriving.machine}, which {arriving.name} "
                 f"runs as under QEMU {came}: bring the target to that version"
             )
-        checks.check_files({**arriving.hvparams, "kernel_path": "", "initrd_path": ""})
+        opened = {**arriving.hvparams, "kernel_path": "", "initrd_path": ""}
+        checks.check_files(opened)
+        guest_files.check_places(self.places.paths, opened)
         await checks.check_node(arriving.hvparams | {"machine_version": arriving.machine}, qemu, self.places)
         wanted = arriving.accelerator
         found = await acceleration.choose(self.world, self.places, qemu, arriving.hvparams)

@@ -228,3 +228,128 @@ def test_guests_of_another_ganeti_are_taken_over_as_they_run(nodes: tuple[XenNod
         assert await adoption.give_back(wanted) == [NAME]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bootloader_path", "/usr/lib/xen-4.17/bin/xl"),
+        ("bootloader_path", "/usr/lib/xen-4.17/bin/pygrub/../xenstore-write"),
+        ("bootloader_path", "/usr/lib/ganeti/backup-chain"),
+        ("bootloader_path", "/etc/ganeti/hooks/pygrub"),
+        ("bootloader_path", "/etc/ganeti/.."),
+        ("bootloader_args", "-- /dev/vg/other"),
+        ("bootloader_args", "/dev/vg/other"),
+        ("bootloader_args", "--output=/etc/cron.d/own"),
+        ("bootloader_args", "--kernel=/boot/k;reboot"),
+        ("vif_script", "/etc/xen/scripts/../../cron.daily/dpkg"),
+        ("vif_script", "/etc/xen/scripts/vif-bridge,bridge=br1"),
+        ("vif_script", "/usr/lib/xen-4.17/bin/xl"),
+        ("device_model", "/usr/lib/xen-4.17/bin/xl"),
+        ("device_model", "/usr/bin/qemu-img"),
+        ("cdrom_image_path", "/srv/iso/a.iso,script=/srv/x"),
+    ],
+)
+def test_root_runs_only_what_is_made_for_it(name: str, value: str, nodes: tuple[XenNode, XenNode]) -> None:
+    for kind in ("xen-pvm", "xen-hvm"):
+        known = {parameter.name: parameter for parameter in Hypervisor.registry[kind].traits.parameters}
+        if name in known:
+            with pytest.raises(TypeEnforcementError, match=name):
+                known[name].accept(value)
+            with pytest.raises(TypeEnforcementError, match=name):
+                asyncio.run(at(nodes[0], kind).start(spec_of(kind, hvparams={name: value}), []))
+
+
+def test_what_is_made_for_it_is_accepted() -> None:
+    for kind, values in {
+        "xen-pvm": {
+            "bootloader_path": ("", "/usr/lib/xen-4.17/bin/pygrub", "/usr/bin/pygrub", "/etc/ganeti/my-loader"),
+            "bootloader_args": ("", "--kernel=/boot/vmlinuz-6.1.0 --args=root=/dev/xvda1,ro -q"),
+            "vif_script": ("", "/etc/xen/scripts/vif-route", "/etc/ganeti/vif-own"),
+        },
+        "xen-hvm": {
+            "device_model": ("/usr/lib/xen/bin/qemu-dm", "/usr/lib/xen-4.17/bin/qemu-system-i386", "/etc/ganeti/model"),
+            "cdrom_image_path": ("", "/srv/iso/debian 12.iso"),
+        },
+    }.items():
+        known = {parameter.name: parameter for parameter in Hypervisor.registry[kind].traits.parameters}
+        for name, accepted in values.items():
+            assert [known[name].accept(value) for value in accepted] == list(accepted)
+
+
+def test_a_nic_has_no_settings_in_its_link(nodes: tuple[XenNode, XenNode], kind: str) -> None:
+    nic = msgspec.structs.replace(hypervisor_world.nic(), link="br0,script=/srv/x")
+    with pytest.raises(HypervisorError, match="no link or address with a comma"):
+        asyncio.run(at(nodes[0], kind).start(spec_of(kind, nics=[nic]), []))
+    assert nodes[0].domains() == []
+
+
+def test_a_guest_gets_no_file_that_root_alone_may_read(nodes: tuple[XenNode, XenNode], kind: str) -> None:
+    node = nodes[0]
+    name = {"xen-pvm": "initrd_path", "xen-hvm": "cdrom_image_path"}[kind]
+    path = Path(node.paths.data_dir, "server.pem")
+    path.touch()
+    driver, spec = at(node, kind), spec_of(kind, hvparams={name: str(path)})
+    kernel = {"kernel_path": "/etc/debian_version", "vnc_password_file": "/etc/debian_version"}
+    known = {parameter.name for parameter in driver.traits.parameters}
+    given = {key: value for key, value in kernel.items() if key in known}
+    asyncio.run(driver.check_parameters(given))
+    with pytest.raises(HypervisorError, match=f"{name} cannot be {path}: a guest gets nothing from below"):
+        asyncio.run(driver.check_parameters(given | {name: str(path)}))
+    with pytest.raises(HypervisorError, match=f"{name} cannot be {path}"):
+        asyncio.run(driver.start(spec, []))
+    assert node.domains() == []
+
+
+@pytest.mark.parametrize("breaks", ["cluster name", "log", "note", "xl"])
+def test_a_guest_is_not_left_paused(
+    breaks: str, nodes: tuple[XenNode, XenNode], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = nodes
+
+    async def story() -> None:
+        await at(source, kind).start(spec_of(kind), [])
+        where = await at(target, kind).accept(spec_of(kind), [], await at(source, kind).migration_info(NAME), THERE)
+        if breaks == "cluster name":
+            os.unlink(f"{source.paths.data_dir}/ssconf_cluster_name")
+        elif breaks == "log":
+            Path(source.paths.log_dir).mkdir(parents=True, exist_ok=True)
+            Path(source.paths.log_dir, "xen").touch()
+        elif breaks == "note":
+            monkeypatch.setattr("ganeti.node.hypervisors.xen.migration.write_atomically", fails_to_write)
+        else:
+            source.spawn = fails  # type: ignore[method-assign]
+        with pytest.raises(HypervisorError):
+            await at(source, kind).migrate(NAME, where, live=False)
+        if breaks in ("cluster name", "note"):
+            assert await state(source, kind) == "running"
+            return
+        assert await state(source, kind) == "paused"
+        assert (await at(source, kind).migration_status(NAME)).status == "failed"
+        with pytest.raises(HypervisorError):
+            await at(source, kind).migrate(NAME, where, live=False)
+        assert (await at(source, kind).cancel_migration(NAME)).status == "cancelled"
+        await at(source, kind).finalize_source(NAME, success=False)
+        assert await state(source, kind) == "running"
+        with pytest.raises(HypervisorError):
+            await at(source, kind).migrate(NAME, where, live=False)
+        await at(source, kind).start(spec_of(kind), [])
+        assert await state(source, kind) == "running"
+
+    async def fails(*words, **options) -> int:
+        raise OSError(12, "Cannot allocate memory")
+
+    def fails_to_write(*words, **options) -> None:
+        raise OSError(28, "No space left on device")
+
+    asyncio.run(story())
+
+
+def test_a_guest_that_was_started_paused_stays_so(nodes: tuple[XenNode, XenNode], kind: str) -> None:
+    async def story() -> None:
+        for _ in range(2):
+            await at(nodes[0], kind).start(spec_of(kind), [], paused=True)
+        await at(nodes[0], kind).start(spec_of(kind), [])
+        assert await state(nodes[0], kind) == "paused"
+
+    asyncio.run(story())

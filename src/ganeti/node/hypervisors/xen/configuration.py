@@ -107,6 +107,8 @@ def disk_words(hvparams: dict[str, Any], disks: Sequence[AttachedDisk], kind: Ca
         access = "r" if disk.spec.mode == "ro" else "w"
         words.append(f"{kind(disk.path)}:{disk.path},{emulated}{name},{access}")
     if image := hvparams.get("cdrom_image_path"):
+        if "," in image:
+            raise HypervisorError(f"cdrom_image_path is {image}: Xen takes no path with a comma")
         words.append(f"file:{image},hdc:cdrom,r")
     return words
 
@@ -115,6 +117,8 @@ def nic_words(hvparams: dict[str, Any], nics: Sequence[NicSpec]) -> list[str]:
     """The NICs; those that are no ports of a bridge need a script."""
     words = []
     for nic in nics:
+        if "," in f"{nic.link}{nic.ip}":
+            raise HypervisorError(f"NIC {nic.index} is at {nic.link}: Xen takes no link or address with a comma")
         parts = [f"mac={nic.mac}"]
         if (kind := hvparams.get("nic_type")) not in (None, "paravirtual"):
             parts += [f"model={kind}"]

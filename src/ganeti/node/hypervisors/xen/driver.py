@@ -18,6 +18,7 @@ from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.node.hypervisors import guest_files
 from ganeti.node.hypervisors.consoles import shell_console, vnc_console
 from ganeti.node.hypervisors.interface import Hypervisor, RunningInstance, check_name, filled_parameters
 from ganeti.node.hypervisors.started_guests import StartedGuest, StartedGuests, started
@@ -44,6 +45,11 @@ _KINDS = {"pv": "xen-pvm", "hvm": "xen-hvm", "pvh": "xen-hvm"}
 """The words of xl."""
 
 
+def _unused(filled: dict[str, Any]) -> set[str]:
+    """Parameters that are files and that such a guest does without."""
+    return {"kernel_path", "initrd_path"} if filled.get("use_bootloader") else {"bootloader_path"}
+
+
 class XenHypervisor(Hypervisor):
     """What both have in common."""
 
@@ -67,6 +73,8 @@ class XenHypervisor(Hypervisor):
         if there is not None and there.state in ("incoming", "postmigrate"):
             raise HypervisorError(f"{spec.name} is in a migration: end or cancel it first")
         if there is not None and there.state in ("running", "paused"):
+            if not paused:
+                await self._end_pause(spec.name, there)
             return
         text = self._text(spec, disks)
         await self._remove(spec.name)
@@ -128,12 +136,11 @@ class XenHypervisor(Hypervisor):
     async def check_parameters(self, hvparams: dict[str, Any]) -> None:
         filled = self._filled(hvparams)
         known = {parameter.name: parameter for parameter in self.traits.parameters}
-        unused = {"device_model", *(() if filled.get("use_bootloader") else ("bootloader_path",))}
-        if filled.get("use_bootloader"):
-            unused |= {"kernel_path", "initrd_path"}
+        unused = {"device_model", *_unused(filled)}
         for name, parameter in known.items():
             if parameter.is_file and filled[name] and name not in unused and not os.path.isfile(filled[name]):
                 raise HypervisorError(f"The file of {name}, {filled[name]}, is not on this node")
+        self._check_places(filled)
 
     async def balloon(self, name: str, memory_mib: int) -> None:
         guest = self.guests.read(name)
@@ -181,12 +188,14 @@ class XenHypervisor(Hypervisor):
         domain = await self._domain(name)
         if domain is None:
             raise HypervisorError(f"The instance {name} does not run on this node")
-        paused = not live and domain.state == "running"
-        if paused:
-            await self._xl("pause", name)
         cluster = self._ssconf("cluster_name")
         if not re.fullmatch(r"[A-Za-z0-9.-]+", cluster):
             raise HypervisorError("This node does not know the name of its cluster: run gnt-cluster redist-conf")
+        pauses = not live and domain.state == "running"
+        paused = pauses or (note is not None and note.paused)
+        self.sendings.announce(name, paused=paused)
+        if pauses:
+            await self._xl("pause", name)
         await self.sendings.begin(name, target, cluster=cluster, paused=paused)
 
     async def migration_status(self, name: str) -> MigrationStatus:
@@ -247,10 +256,16 @@ class XenHypervisor(Hypervisor):
         """What guests of this kind have besides."""
 
     async def _run_on(self, name: str) -> None:
-        note = self.sendings.read(name)
-        if note is not None and note.paused:
+        domain = await self._domain(name)
+        if domain is not None and domain.state == "paused":
             await self._xl("unpause", name)
         self.sendings.forget(name)
+
+    async def _end_pause(self, name: str, domain: Domain) -> None:
+        """Let a guest run on that was paused for a migration of which nothing came; one in a migration stays so."""
+        note = self.sendings.read(name)
+        if domain.state == "paused" and note is not None and note.paused and not note.lives:
+            await self._run_on(name)
 
     async def _power_down(self, name: str, timeout_s: float) -> None:
         deadline = self.world.now_s() + timeout_s
@@ -301,6 +316,11 @@ class XenHypervisor(Hypervisor):
     def _filled(self, hvparams: dict[str, Any]) -> dict[str, Any]:
         return filled_parameters(self, hvparams)
 
+    def _check_places(self, filled: dict[str, Any]) -> None:
+        """xl opens these files as root."""
+        used = [name for name in guest_files.PARAMETERS if name not in _unused(filled)]
+        guest_files.check_places(self.world.paths, filled, used)
+
     def _text(self, spec: InstanceSpec, disks: Sequence[AttachedDisk]) -> str:
         """The configuration of a guest; raises `HypervisorError` where it cannot be one."""
         if len(disks) != len(spec.disks):
@@ -308,6 +328,7 @@ class XenHypervisor(Hypervisor):
                 f"{len(disks)} of the {len(spec.disks)} disks of {spec.name} are activated on this node"
             )
         hvparams = self._filled(spec.hvparams)
+        self._check_places(hvparams)
         disk_words = configuration.disk_words(hvparams, disks, self.disk_kind)
         return configuration.text_of(
             [

@@ -28,6 +28,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     """A migration under way, or ended and not yet settled."""
 
     pid: int
+    """0 while xl has not been started."""
     pid_start: str
     began_s: float
     paused: bool
@@ -35,7 +36,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lives(self) -> bool:
-        return process_lives(self.pid, self.pid_start)
+        return self.pid != 0 and process_lives(self.pid, self.pid_start)
 
 
 class Sendings:
@@ -52,16 +53,36 @@ class Sendings:
         except UNREADABLE_JSON as err:
             raise HypervisorError(f"The file {path} cannot be read: {err}") from err
 
+    def announce(self, name: str, *, paused: bool) -> None:
+        """Note what is about to be done to the guest, before it is done; raises `HypervisorError`."""
+        self._write(name, Sending(pid=0, pid_start="", began_s=self._world.now_s(), paused=paused))
+
     async def begin(self, name: str, target: MigrationTarget, *, cluster: str, paused: bool) -> None:
         """Start xl; raises `HypervisorError`."""
         log = self.log(name)
-        os.makedirs(os.path.dirname(log), mode=0o750, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(log)
-        pid = await self._world.spawn(self._command(name, target, cluster), log_path=log)
+        try:
+            os.makedirs(os.path.dirname(log), mode=0o750, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(log)
+            pid = await self._world.spawn(self._command(name, target, cluster), log_path=log)
+        except OSError as err:
+            raise HypervisorError(
+                f"xl cannot be started to migrate {name}, with its log {log}: {err.strerror}"
+            ) from err
         note = Sending(pid=pid, pid_start=process_start(pid) or "", began_s=self._world.now_s(), paused=paused)
-        os.makedirs(os.path.dirname(self._path(name)), exist_ok=True)
-        write_atomically(self._path(name), msgspec.json.encode(note), mode=0o600, durable=False)
+        try:
+            self._write(name, note)
+        except HypervisorError:
+            await self.end(note, name)  # nobody could end it later
+            raise
+
+    def _write(self, name: str, note: Sending) -> None:
+        path = self._path(name)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomically(path, msgspec.json.encode(note), mode=0o600, durable=False)
+        except OSError as err:
+            raise HypervisorError(f"Cannot write {path}: {err.strerror}") from err
 
     async def end(self, note: Sending, name: str) -> None:
         """Cut xl's connection and wait until it has ended; raises `HypervisorError`."""
@@ -82,7 +103,10 @@ class Sendings:
         return f"{self._world.paths.log_dir}/xen/{name}-migration.log"
 
     def last_words(self, name: str) -> str:
-        text = (read_if_there(self.log(name)) or b"").decode("utf-8", "replace")
+        try:
+            text = (read_if_there(self.log(name)) or b"").decode("utf-8", "replace")
+        except OSError as err:
+            return f"its log {self.log(name)} cannot be read: {err.strerror}"
         return "; ".join(line.strip() for line in text.splitlines()[-_SHOWN_LINES:])
 
     def _path(self, name: str) -> str:

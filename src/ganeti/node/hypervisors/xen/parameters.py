@@ -6,6 +6,7 @@ Each text goes between quotes into a guest's configuration file, which is a prog
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ganeti.model.hypervisors import PARAMETERS_OF_3_1
@@ -53,7 +54,21 @@ _CHOICES = {
     "vif_type": ("", "ioemu", "vif"),
 }
 _BOUNDS = {"cpu_cap": (0, 100_000), "cpu_weight": (1, 65535), "migration_port": (1, 65534)}
-_PROGRAM_PLACES = ("/usr/lib/xen", "/usr/bin/pygrub", "/etc/xen/scripts/", "/etc/ganeti/", "/usr/lib/ganeti/")
+_XEN_BIN = r"/usr/lib/xen[A-Za-z0-9.+-]*/bin/"
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_PROGRAMS = {
+    "bootloader_path": (
+        rf"({_XEN_BIN}|/usr/bin/)pygrub|{_XEN_BIN}pvgrub[A-Za-z0-9_.+-]*",
+        "pygrub or pvgrub* of /usr/lib/xen*/bin, /usr/bin/pygrub",
+    ),
+    "device_model": (
+        rf"{_XEN_BIN}qemu-{_NAME}|/usr/bin/qemu-system-{_NAME}",
+        "qemu-* of /usr/lib/xen*/bin, /usr/bin/qemu-system-*",
+    ),
+    "vif_script": (rf"/etc/xen/scripts/{_NAME}", "a file in /etc/xen/scripts"),
+}
+"""What root runs for a guest, and how that is said. Beside it are files in /etc/ganeti, which only root puts there."""
+_OWN_PROGRAM = rf"/etc/ganeti/{_NAME}"
 _CLUSTER_ONLY = ("migration_mode", "migration_port")
 
 
@@ -83,11 +98,30 @@ def _check_pci(value: Any) -> str | None:
     return None if ok else "write devices such as 04:00.0, with semicolons between them"
 
 
-def _check_program(value: Any) -> str | None:
-    """What the node runs as root is a file of Xen, or one that root has put beside it."""
-    if str(value).startswith(_PROGRAM_PLACES):
-        return text_fault(value)
-    return f"the node runs it as root, so it must lie in {', '.join(_PROGRAM_PLACES)}"
+def _check_image(value: Any) -> str | None:
+    return "it must not hold commas" if "," in str(value) else text_fault(value)
+
+
+def _check_bootloader_args(value: Any) -> str | None:
+    """Options alone: xl puts them behind its own, and a lone word, or the place of the output, would replace those."""
+    words = str(value).split()
+    if not all(re.fullmatch(r"--?[A-Za-z0-9][A-Za-z0-9_=./,-]*", word) for word in words):
+        return "write options such as --kernel=/boot/vmlinuz: letters, digits and -_=./, with a '-' in front of each"
+    if any(word.startswith("--ou") for word in words):
+        return "where the boot loader writes is for Xen to say: leave out --output*"
+    return None
+
+
+def _check_program(name: str) -> Callable[[Any], str | None]:
+    """What the node runs as root is a file of Xen that is made for it, or one that root has put in /etc/ganeti."""
+    pattern, places = _PROGRAMS[name]
+
+    def check(value: Any) -> str | None:
+        if re.fullmatch(f"{pattern}|{_OWN_PROGRAM}", str(value)):
+            return None
+        return f"the node runs it as root, so it must be {places} or a file in /etc/ganeti"
+
+    return check
 
 
 def pci_devices(value: Any) -> list[str]:
@@ -100,9 +134,9 @@ _CHECKS = {
     "cpu_mask": affinity.problem_of,
     "vnc_bind_address": _check_address,
     "pci_pass": _check_pci,
-    "bootloader_path": _check_program,
-    "device_model": _check_program,
-    "vif_script": _check_program,
+    "bootloader_args": _check_bootloader_args,
+    "cdrom_image_path": _check_image,
+    **{name: _check_program(name) for name in _PROGRAMS},
 }
 
 

@@ -259,6 +259,51 @@ def test_one_file_comes_out_of_a_backup_without_a_restore(fake_bed: FakeBed, tmp
     fake_bed.check()
 
 
+READING = "ps -eo args | grep -E '[d]ebugfs.real|[b]ackup-chain|[b]ackup_chain|[q]emu-storage-daemon'; true"
+"""Programs that read a backup."""
+HELD_DEBUGFS = """#!/bin/sh
+exec 9>&-
+while [ -e /srv/hold ]; do sleep 0.1; done
+exec /usr/sbin/debugfs.real "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "gnt-job cancel --kill --yes-do-it $JOB",
+        "daemon-util stop ganeti-noded; daemon-util start ganeti-noded",
+        "kill -9 $(pgrep -f '[b]ackup.chain')",
+    ],
+    ids=["the job", "the node daemon", "the processes that serve the backup"],
+)
+def test_reading_a_file_may_be_interrupted_and_done_again(fake_bed: FakeBed, words: str) -> None:
+    """In the middle of `debugfs`; after that nothing is left, and the backup is as before."""
+    place = "test -e /usr/sbin/debugfs.real || mv /usr/sbin/debugfs /usr/sbin/debugfs.real; touch /srv/hold"
+    fake_bed.run("sh", "-c", f"{place}; printf '%s' \"$1\" >/usr/sbin/debugfs", "sh", HELD_DEBUGFS)
+    fake_bed.run("chmod", "755", "/usr/sbin/debugfs")
+    before = fake_bed.run("gnt-backup", "history", "web")
+    opcode = {"OP_ID": "OP_BACKUP_FETCH", "instance_name": "web", "path": "/etc/hostname"}
+    fake_bed.run("sh", "-c", "printf '%s' \"$1\" >/srv/opcodes", "sh", json.dumps([opcode]))
+    fake_bed.run("sh", "-c", "setsid gnt-debug submit-job /srv/opcodes </dev/null >/srv/said 2>&1 &")
+    held = "ps -eo args | grep '[/]sbin/debugfs -R'; true"
+    fake_bed.wait(lambda: fake_bed.run("sh", "-c", held) != "", "the file system is being read")
+    job = int(fake_bed.run("gnt-job", "list", "--no-headers", "--running", "-o", "id"))
+    assert fake_bed.run("sh", "-c", LEFT) != ""
+    fake_bed.run("sh", "-c", f"PATH=$PATH:/usr/lib/ganeti; {words}".replace("$JOB", str(job)))
+    fake_bed.run("rm", "/srv/hold")
+    fake_bed.wait(lambda: fake_bed.job_status(job) in ("success", "error", "canceled"), "the job ends")
+    if fake_bed.job_status(job) == "success":  # the call was made again; the file waits for whoever asked for it
+        fake_bed.run("rm", f"/srv/ganeti/backup-files/{job}")
+    for look in (LEFT, READING):
+        fake_bed.wait(lambda look=look: fake_bed.run("sh", "-c", look) == "", "nothing is left")  # type: ignore[misc]
+    assert fake_bed.run("gnt-backup", "history", "web") == before
+    fake_bed.run("gnt-backup", "fetch", "-o", "/srv/again", "web", "/etc/hostname")
+    assert fake_bed.run("cat", "/srv/again") == "web\n"
+    fake_bed.run("sh", "-c", "rm /srv/again; mv /usr/sbin/debugfs.real /usr/sbin/debugfs")
+    fake_bed.check()
+
+
 @pytest.fixture
 def bucket(fake_bed: FakeBed) -> Iterator[str]:
     """A server that speaks S3 beside node1, used by both nodes; gives its process id."""

@@ -6,15 +6,18 @@ the storage daemon then sees an error instead of waiting for a node that hangs.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 
-from ganeti.mirrord.replies import Replies
+from ganeti.mirrord.replies import NotNbdError, Replies
 
 SILENCE_S = 0.9
 """With the second that QEMU tries to connect again, a guest's write waits less than two."""
 _LOOK_S = 0.1
+_BOTH_END_S = 0.2
 _BLOCK_BYTES = 256 * 1024
+_log = logging.getLogger(__name__)
 
 
 class Watch:
@@ -57,6 +60,8 @@ async def carry(
         while True:
             done, _ = await asyncio.wait(ways, timeout=_LOOK_S if lost else None, return_when="FIRST_COMPLETED")
             silent = watch.is_silent
+            if done == {ways[1]}:  # of a connection that QEMU says good-bye on, both sides end at one moment
+                done, _ = await asyncio.wait(ways, timeout=_BOTH_END_S, return_when="ALL_COMPLETED")
             near_ended = any(way.result() is (way is ways[0]) for way in done)
             if lost is not None and (silent or done) and not near_ended:
                 await lost()
@@ -86,8 +91,12 @@ async def _one_way(
         if not data:
             return True
         told()
-        if replies is not None and failed is not None and replies.feed(data):
-            await failed()
+        try:
+            if replies is not None and failed is not None and replies.feed(data):
+                await failed()
+        except NotNbdError as err:
+            _log.warning("a connection to another node is ended: %s", err)
+            return True
         try:
             writer.write(data)
             await writer.drain()

@@ -3,33 +3,39 @@
 
 import struct
 
+from ganeti.base.errors import BlockDeviceError
+
 _GREETING_BYTES = 18
 _OPTION = struct.Struct(">QIII")
 _OPTION_MAGIC = 0x3E889045565A9
 _GO, _ACKNOWLEDGED = 7, 1
 _SIMPLE = struct.Struct(">IIQ")
 _CHUNK = struct.Struct(">IHHQI")
-_SIMPLE_MAGIC, _CHUNK_MAGIC = 0x67446698, 0x668E33EF
+_EXTENDED = struct.Struct(">IHHQQQ")
+_SIMPLE_MAGIC, _CHUNK_MAGIC, _EXTENDED_MAGIC = 0x67446698, 0x668E33EF, 0x6E8A278C
 _ERROR_CHUNK = 1 << 15
 
 
+class NotNbdError(BlockDeviceError):
+    """What the server sends is none of NBD's answers that are known here: no error could be found in what follows."""
+
+
 class Replies:
-    """Feed it every byte that one server sends. QEMU asks for structured replies, so no data follows a simple one."""
+    """Feed it every byte that one server sends. QEMU asks for structured replies, and from 8.2 on for extended ones, so
+    no data follows a simple one.
+    """
 
     def __init__(self) -> None:
         self._received = bytearray()
         self._skip = _GREETING_BYTES
         """So many bytes are not of interest: the greeting, what belongs to an answer."""
         self._transmits = False
-        self._is_known = True
 
     def feed(self, data: bytes) -> bool:
-        """Whether *data* ends an answer that tells of an error, or is none of NBD's."""
-        if not self._is_known:
-            return False
+        """Whether *data* ends an answer that tells of an error. Raises `NotNbdError`."""
         self._received += data
         failed = False
-        while self._is_known:
+        while True:
             skipped = min(self._skip, len(self._received))
             del self._received[:skipped]
             self._skip -= skipped
@@ -37,25 +43,24 @@ class Replies:
             if found is None:
                 break
             failed = failed or found
-        return failed or not self._is_known
+        return failed
 
     def _answer(self) -> bool | None:
         """Take one answer off; None where it is not complete yet."""
         if not self._transmits:
             return self._option()
-        magic = bytes(self._received[:4])
-        if len(magic) < 4:
+        if len(self._received) < 4:
             return None
-        if magic == _SIMPLE_MAGIC.to_bytes(4, "big"):
+        magic = int.from_bytes(self._received[:4], "big")
+        if magic == _SIMPLE_MAGIC:
             fields = self._take(_SIMPLE)
             return None if fields is None else fields[1] != 0
-        if magic != _CHUNK_MAGIC.to_bytes(4, "big"):
-            self._is_known = False
-            return True
-        fields = self._take(_CHUNK)
+        if magic not in (_CHUNK_MAGIC, _EXTENDED_MAGIC):
+            raise NotNbdError(f"An answer of the other node begins with {magic:08x}")
+        fields = self._take(_CHUNK if magic == _CHUNK_MAGIC else _EXTENDED)
         if fields is None:
             return None
-        self._skip = fields[4]
+        self._skip = fields[-1]
         return bool(fields[2] & _ERROR_CHUNK)
 
     def _option(self) -> bool | None:
@@ -63,9 +68,10 @@ class Replies:
         if fields is None:
             return None
         magic, option, kind, self._skip = fields
-        self._is_known = magic == _OPTION_MAGIC
+        if magic != _OPTION_MAGIC:
+            raise NotNbdError(f"An answer to an option begins with {magic:016x}")
         self._transmits = (option, kind) == (_GO, _ACKNOWLEDGED)
-        return not self._is_known
+        return False
 
     def _take(self, form: struct.Struct) -> tuple[int, ...] | None:
         if len(self._received) < form.size:

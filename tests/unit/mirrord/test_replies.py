@@ -9,8 +9,9 @@ import struct
 
 import pytest
 
+from ganeti.mirrord import relay
 from ganeti.mirrord.relay import carry
-from ganeti.mirrord.replies import Replies
+from ganeti.mirrord.replies import NotNbdError, Replies
 
 GREETING = b"NBDMAGIC" + b"IHAVEOPT" + b"\0\3"
 REPLY = struct.Struct(">QIII")
@@ -21,6 +22,11 @@ DONE = struct.pack(">IIQ", 0x67446698, 0, 7)
 NO_SPACE = struct.pack(">IIQ", 0x67446698, 28, 8)
 READ = struct.pack(">IHHQI", 0x668E33EF, 1, 1, 9, 12) + bytes(8) + b"data"
 FAILED = struct.pack(">IHHQI", 0x668E33EF, 1, 0x8001, 10, 6) + struct.pack(">IH", 5, 0)
+EXTENDED = struct.Struct(">IHHQQQ")
+"""What QEMU asks for from 8.2 on."""
+LONG_DONE = EXTENDED.pack(0x6E8A278C, 1, 0, 11, 4096, 0)
+LONG_READ = EXTENDED.pack(0x6E8A278C, 1, 1, 12, 0, 12) + bytes(8) + b"data"
+LONG_FAILED = EXTENDED.pack(0x6E8A278C, 1, 0x8001, 13, 4096, 6) + struct.pack(">IH", 28, 0)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 4096])
@@ -30,14 +36,22 @@ FAILED = struct.pack(">IHHQI", 0x668E33EF, 1, 0x8001, 10, 6) + struct.pack(">IH"
         (BEGUN + DONE + READ + DONE, False),
         (BEGUN + DONE + NO_SPACE + DONE, True),
         (BEGUN + READ + FAILED + DONE, True),
-        (BEGUN + DONE + b"what is no answer", True),
-        (GREETING + b"what is no option, nor any other thing", True),
+        (BEGUN + LONG_DONE + LONG_READ + LONG_DONE, False),
+        (BEGUN + LONG_DONE + LONG_READ + LONG_FAILED + LONG_DONE, True),
     ],
 )
 def test_an_error_is_found_wherever_the_bytes_are_cut(said: bytes, fails: bool, at_once: int) -> None:
     replies = Replies()
     found = [replies.feed(said[at : at + at_once]) for at in range(0, len(said), at_once)]
     assert any(found) is fails and found.count(True) <= 1
+
+
+@pytest.mark.parametrize(
+    "said", [BEGUN + DONE + b"what is no answer", GREETING + b"what is no option, nor another thing"]
+)
+def test_what_is_not_known_is_refused(said: bytes) -> None:
+    with pytest.raises(NotNbdError):
+        Replies().feed(said)
 
 
 class Wire:
@@ -62,7 +76,7 @@ class Wire:
         return daemon[0], node[1], asyncio.create_task(carry(near, far, lost=self.lost))
 
 
-@pytest.mark.parametrize("loss", ["error", "end"])
+@pytest.mark.parametrize("loss", ["error", "end", "unknown"])
 def test_a_loss_is_noted_before_the_storage_daemon_can_know(loss: str) -> None:
     async def play() -> None:
         wire = Wire()
@@ -71,6 +85,8 @@ def test_a_loss_is_noted_before_the_storage_daemon_can_know(loss: str) -> None:
         assert await daemon.readexactly(len(BEGUN + DONE)) == BEGUN + DONE
         if loss == "error":
             node.write(NO_SPACE)
+        elif loss == "unknown":
+            node.write(b"what is no answer")
         else:
             node.close()
         await wire.noted.wait()
@@ -95,5 +111,21 @@ def test_a_storage_daemon_that_ends_the_connection_has_lost_nothing() -> None:
         assert await relay is False
         assert not wire.noted.is_set()
         node.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_connection_that_both_sides_end_has_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other node's end is seen first: it answers a good-bye so, and the storage daemon closes after that."""
+    monkeypatch.setattr(relay, "_BOTH_END_S", 30.0)
+
+    async def play() -> None:
+        wire = Wire()
+        _, node, carrying = await wire.begin()
+        node.close()
+        await asyncio.wait([carrying], timeout=0.1)
+        wire.daemon_writer.close()
+        assert await carrying is False
+        assert not wire.noted.is_set()
 
     asyncio.run(asyncio.wait_for(play(), 60))

@@ -94,6 +94,9 @@ class StorageDaemon:
             qmp = await self._connection()
             if await qmp.execute("query-block-exports"):
                 return
+            if await self._has_node(_DISK):  # ganeti-mirrord ended after `withdraw_export`
+                await self.show_export(export)
+                return
             await self._add({"driver": "file", "node-name": _FILE, "filename": self._image, "cache": {"direct": True}})
             await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
             address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}

@@ -59,3 +59,22 @@ def test_one_that_never_answers_its_first_client_is_replaced(tmp_path: Path, mon
         assert living is not None and daemon.process_id() is None
 
     asyncio.run(play())
+
+
+QUESTIONS = {"query-block-exports": [], "query-named-block-nodes": [{"node-name": "file"}, {"node-name": "disk"}]}
+
+
+def test_one_that_was_left_without_its_export_shows_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ganeti-mirrord ended after it had withdrawn the export."""
+    places, asked = Places(Paths(str(tmp_path))), []
+
+    class Answering:
+        async def execute(self, command: str, arguments: dict[str, object] | None = None) -> object:
+            asked.append(command)
+            return QUESTIONS.get(command)
+
+    daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
+    monkeypatch.setattr(daemon, "process_id", os.getpid)
+    monkeypatch.setattr(daemon, "_qmp", Answering())
+    asyncio.run(daemon.start("disk-0"))
+    assert [command for command in asked if command not in QUESTIONS] == ["block-export-add"]

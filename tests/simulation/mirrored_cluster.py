@@ -14,7 +14,7 @@ from unittest import mock
 
 from tests.simulation.mirrored_pair import UUID, WRITING, Node, Pair, Violation, in_virtual_time
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, HypervisorError
 from ganeti.mirrord import record, server
 from ganeti.model.objects import Disk
 from ganeti.node.storage.mirror.requests import (
@@ -265,9 +265,19 @@ def _kept_in(pair: Pair) -> Iterator[None]:
     def write(image: str, kept: Kept) -> None:
         pair.nodes[image].kept = kept
 
+    async def write_down(image: str, kept: Kept) -> None:
+        """It takes its time; a ganeti-mirrord that is killed meanwhile has written nothing."""
+        writer = pair.nodes[image].server
+        await pair.pause(0.05)
+        if pair.nodes[image].server is not writer:
+            raise HypervisorError("ganeti-mirrord was killed")
+        write(image, kept)
+        await pair.pause(0.05)
+
     with (
         mock.patch.object(record, "read_kept", read),
         mock.patch.object(record, "write_kept", write),
+        mock.patch.object(record, "write_down", write_down),
         mock.patch.object(server, "read_kept", read),
         mock.patch.object(record.Record, "say", lambda self, sentence: pair.tell(f"{self.opened.image}: {sentence}")),
     ):

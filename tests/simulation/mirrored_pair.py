@@ -285,7 +285,8 @@ class Pair:
                 self.jobs.append(asyncio.ensure_future(late))
             disk = node.server._disks.get(UUID) if node.server is not None else None
             if node.qemu is qemu and disk is not None:
-                await disk.note_loss()
+                with suppress(HypervisorError):
+                    await disk.note_loss()
             qemu.fails = True
             return False
         if other.role() in WRITING:
@@ -479,7 +480,7 @@ class ModelTeller(Teller):
 
     def has_told(self) -> bool:
         pair, node = self._pair, self._node
-        if not node.powered or node.cut_off:
+        if not node.powered or node.cut_off or node.teller is not self:
             return False
         if self._generation // TERM <= pair.generation // TERM:
             pair.generation = max(pair.generation, self._generation)

@@ -2,6 +2,7 @@
 """On the primary: the mirror job that makes the other copy equal and keeps it so, through every loss of that node."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
@@ -50,6 +51,9 @@ class Copying:
         self._task: asyncio.Task[None] | None = None
         self._looks = 0
         self._losses = 0
+        self._noting: set[asyncio.Future[None]] = set()
+        """What writes down a loss just now, one after the other."""
+        self._one_note = asyncio.Lock()
         self._trusted = False
         """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, and after
         a restart of ganeti-mirrord, until its loss is noted.
@@ -66,9 +70,11 @@ class Copying:
             self.job = await self._daemon.job()
         except HypervisorError as err:
             self._record.say(str(err))
-        if self.job is None or not self.job.works:
-            self.note_loss()
-        self.start()
+        try:
+            if self.job is None or not self.job.works:
+                await self.note_loss()
+        finally:
+            self.start()
 
     async def stop(self) -> None:
         """The job goes on, nobody looks after it."""
@@ -114,6 +120,13 @@ class Copying:
             self._trusted = False
         self._record.note_marked(kept.generation, self._record.opened.marked_session if session is None else session)
 
+    async def mark_equal(self, kept: Kept) -> None:
+        """Tell the other node, whose copy is equal, what it is now: it counts as equal again when it knows."""
+        losses, self.in_sync = self._losses, False
+        with contextlib.suppress(BlockDeviceError):
+            await self.mark(kept)
+            self.in_sync = losses == self._losses
+
     async def _look_again(self) -> None:
         while True:
             if not self._lock.locked():
@@ -142,19 +155,19 @@ class Copying:
     async def _look(self) -> None:
         if self._daemon.process_id() is None:
             self._record.say("its storage daemon has ended: it is started again")
-            self.note_loss()
+            await self.note_loss()
             await self._daemon.stop()
             await self._daemon.start(self._record.opened.export)
         self.job = job = await self._daemon.job()
         if job is not None:
             self.pace.note(asyncio.get_running_loop().time(), job.done, job.total)
         if job is None or job.has_ended:
-            self.note_loss()
+            await self.note_loss()
             if job is not None:
                 await self._daemon.detach()
             await self.attach(equal=False)
         elif not job.works:
-            self.note_loss()
+            await self.note_loss()
             await self._resume()
         elif job.ready:
             await self._confirm(job)
@@ -169,16 +182,18 @@ class Copying:
             return
         if not await self._has_all(job):
             if self.in_sync:
-                self.note_loss()
+                await self.note_loss()
+            return
+        if self._noting:
             return
         losses = self._losses
         try:
             peer = await self._peer()
         except BlockDeviceError:
-            self.note_loss()
+            await self.note_loss()
             raise
         if not self._record.is_as_marked(peer):
-            self.note_loss()
+            await self.note_loss()
             await self._begin_anew()
         elif not self.in_sync and losses == self._losses:
             await self.mark(Kept(generation=self._record.kept.generation, valid=True))
@@ -187,7 +202,7 @@ class Copying:
                 self.in_sync = True
                 self._record.say("both copies are equal")
             else:
-                self.note_loss()
+                await self.note_loss()
 
     async def _has_all(self, job: Job) -> bool:
         """Whether the other copy has every write that the guest was told of; the job goes on copying where not."""
@@ -208,13 +223,28 @@ class Copying:
         await self._daemon.detach()
         await self.attach(equal=False)
 
-    def note_loss(self) -> None:
-        """From now on this copy has more than the other one. Without the lock: a guest's write waits for it."""
+    async def note_loss(self) -> None:
+        """From now on this copy has more than the other one. Without the lock: a guest's write waits for it.
+
+        Raises `BlockDeviceError` or `OSError` where that cannot be written down: the loss is still to be noted then.
+        """
         self._losses += 1
         self.in_sync = False
-        if self._trusted:
-            self._trusted = False
-            self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
+        noting = asyncio.ensure_future(self._note())
+        self._noting.add(noting)
+        noting.add_done_callback(self._noting.discard)
+        await asyncio.shield(noting)
+
+    async def _note(self) -> None:
+        async with self._one_note:
+            if not self._trusted:
+                return
+            self._trusted = False  # before, not after: the other node may be told anew while this is written
+            try:
+                await self._record.change(lambda kept: replace(kept, generation=kept.generation + 1, clean=False))
+            except BaseException:
+                self._trusted = True
+                raise
             self._record.say(f"the copy on {self._record.opened.peer} is lost")
 
     async def _resume(self) -> None:

@@ -41,6 +41,8 @@ from ganeti.node.storage.mirror.requests import (
 )
 
 _WRITING = (PRIMARY, INCOMING)
+_AGAIN_S = 0.5
+"""After a loss could not be written down."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Disk:
             with contextlib.suppress(BlockDeviceError):
                 await self._peers.take_back(self.opened)
             await self.link.cut()
-            self._record.keep(Kept(generation=self._record.kept.generation + 1, valid=True))
+            await self._record.change(lambda kept: Kept(generation=kept.generation + 1, valid=True))
             self._record.be(PRIMARY)
             await self.link.open()
             self._copying.start()
@@ -191,7 +193,7 @@ class Disk:
                     f"Disk {self.opened.image} is {self.opened.role} here with generation "
                     f"{self._record.kept.generation}"
                 )
-            self._record.keep(kept)
+            await self._record.keep(kept)
 
     async def yield_back(self) -> None:
         """The source of a migration takes its guest back."""
@@ -222,11 +224,20 @@ class Disk:
             return self.link.turn
 
     async def note_loss(self) -> None:
-        """The other copy is behind from now on; the guest is told of a write that is here alone only after this."""
-        if self.opened.role in _WRITING:
-            self._copying.note_loss()
+        """The other copy is behind from now on; the guest is told of a write that is here alone only after this.
+
+        It waits for as long as that cannot be written down.
+        """
+        while self.opened.role in _WRITING:
+            try:
+                await self._copying.note_loss()
+            except (BlockDeviceError, OSError) as err:
+                self._record.say(f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {err}")
+                await asyncio.sleep(_AGAIN_S)
+                continue
             if self._teller is not None:
                 await self._teller.wait(self.opened)
+            return
 
     async def _shut_out(self) -> None:
         """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""
@@ -256,7 +267,7 @@ class Disk:
         if self.opened.role != CLOSED:
             await self._shut_out()
         wanted = await self._serve(wanted)
-        self._record.keep(replace(kept, clean=False))
+        await self._record.keep(replace(kept, clean=False))
         self._record.rewrite(wanted)
         await self.link.open()
         await self._attach(equal=kept.clean)
@@ -283,7 +294,7 @@ class Disk:
         await self.link.close()
         await self._daemon.hide()
         await self._daemon.stop()
-        self._record.keep(replace(self._record.kept, valid=False, clean=False))
+        await self._record.change(lambda kept: replace(kept, valid=False, clean=False))
         wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8), lost_to=self.opened.peer)
         self._record.rewrite(await self._serve(replace(wanted, generation=wanted.generation + TERM)))
 
@@ -344,15 +355,12 @@ class Disk:
             kept = replace(self._record.kept, clean=True)
             with contextlib.suppress(BlockDeviceError):
                 await self._copying.mark(kept)
-                self._record.keep(kept)
+                await self._record.keep(kept)
         await self.link.close()
 
     async def _next_generation(self) -> None:
-        kept = Kept(generation=max(self._record.kept.generation + 1, self.opened.generation), valid=True)
-        self._record.keep(kept)
+        least = self.opened.generation
+        kept = await self._record.change(lambda kept: Kept(generation=max(kept.generation + 1, least), valid=True))
         job = await self._daemon.job()
         if job is not None and job.works and self._copying.in_sync:
-            self._copying.in_sync = False  # until the other node says that it knows
-            with contextlib.suppress(BlockDeviceError):
-                await self._copying.mark(kept)
-                self._copying.in_sync = True
+            await self._copying.mark_equal(kept)

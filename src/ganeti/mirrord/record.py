@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is written down of one disk in use: its role here, and what its copy is."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -22,17 +23,31 @@ class Record:
         self.raised: Callable[[Opened, int], None] = lambda opened, generation: None
         """Called when this copy goes on as a newer one than the other."""
         self._said = ""
+        self._writing = asyncio.Lock()
 
     @property
     def kept(self) -> Kept:
         return read_kept(self.opened.image)
 
-    def keep(self, kept: Kept) -> None:
-        before = self.kept
-        if kept != before:
-            write_kept(self.opened.image, kept)
-        if kept.generation > before.generation and self.opened.role != SECONDARY:
-            self.raised(self.opened, kept.generation)
+    async def keep(self, kept: Kept) -> None:
+        await self.change(lambda before: kept)
+
+    async def change(self, changed: Callable[[Kept], Kept]) -> Kept:
+        """Write down what *changed* makes of what the copy is; raises `BlockDeviceError` or `OSError`.
+
+        It is done to the end although its user is cancelled: nothing older is written later.
+        """
+        return await asyncio.shield(asyncio.ensure_future(self._change(changed)))
+
+    async def _change(self, changed: Callable[[Kept], Kept]) -> Kept:
+        async with self._writing:
+            before = self.kept
+            kept = changed(before)
+            if kept != before:
+                await write_down(self.opened.image, kept)
+            if kept.generation > before.generation and self.opened.role != SECONDARY:
+                self.raised(self.opened, kept.generation)
+            return kept
 
     def be(self, role: str) -> None:
         self.rewrite(replace(self.opened, role=role))
@@ -54,6 +69,11 @@ class Record:
         if sentence != self._said:
             self._said = sentence
             _log.info("disk %s (%s): %s", self.opened.image, self.opened.owner or "secondary", sentence)
+
+
+async def write_down(image: str, kept: Kept) -> None:
+    """Beside the event loop: a node that dies is a loss for all disks at once, and connections of others go on."""
+    await asyncio.to_thread(write_kept, image, kept)
 
 
 def make_valid(image: str, generation: int) -> None:

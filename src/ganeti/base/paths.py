@@ -114,6 +114,11 @@ class Paths:
         return f"{self.data_dir}/client-former.{time_s}.pem"
 
     @property
+    def spared_file(self) -> str:
+        """A former certificate that the node daemon still takes, and until when."""
+        return f"{self.run_dir}/spared-certificate.json"
+
+    @property
     def renewed_key(self) -> str:
         """The key of a certificate that this node has asked for."""
         return f"{self.data_dir}/renewed.key"

@@ -77,6 +77,7 @@ class NodeDaemon:
         self._looks: UnixServer | None = None
         self._background = Background()
         self._candidates = CandidateCertificates(paths)
+        self._candidates.resume()
         files = ServerFiles.of(paths, key=options.ssl_key, certificate=options.ssl_cert)
         self._tls = None if options.no_ssl else server_context(files)
         orphans = end_orphans(paths)

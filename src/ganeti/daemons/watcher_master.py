@@ -28,6 +28,7 @@ from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
 from ganeti.model.node_calls.mastership import NodeActivateMasterIp
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.system.forking import fork
+from ganeti.system.tls import former_certificates
 from ganeti.wire.framing_sync import ask
 
 ARCHIVE_FOR_S = 60
@@ -35,6 +36,7 @@ LOOK_AT_CERTIFICATES_S = 86400.0
 _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socket"}
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
 _GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
+_UNFINISHED = ("queued", "waiting", "canceling", "running")
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
 _log = logging.getLogger(__name__)
@@ -97,18 +99,28 @@ class MasterWork:
             _log.error("%s", err)
 
     def _renew_certificates(self) -> None:
-        """Once a day a job looks which certificates expire soon, or are of a node that missed a renewal."""
+        """Once a day a job looks which certificates expire soon, or are of a node that missed a renewal.
+
+        Each round where the master keeps former certificates for such a node: it may be back.
+        """
         stamp = f"{self._paths.data_dir}/watcher.certificates"
-        if os.path.exists(stamp):  # else this is a new master: the first look is a day from now
-            if 0 <= time.time() - os.stat(stamp).st_mtime < LOOK_AT_CERTIFICATES_S:
-                return
+        is_missed = bool(former_certificates(self._paths))
+        if is_missed or os.path.exists(stamp):  # else this is a new master: the first look is a day from now
+            is_time = os.path.exists(stamp) and not 0 <= time.time() - os.stat(stamp).st_mtime < LOOK_AT_CERTIFICATES_S
             try:
+                if not is_time and (not is_missed or self._is_renewing()):
+                    return
                 self._luxi("SubmitJob", [{"OP_ID": "OP_CLUSTER_RENEW_DUE"}])
             except GanetiError as err:
                 _log.error("certificates that expire cannot be looked for: %s", err)
                 return
         with suppress(OSError):  # without the time of this look, the next round looks, too
             write_atomically(stamp, b"", mode=0o644)
+
+    def _is_renewing(self) -> bool:
+        """Whether a renewal waits or runs: what is behind now may not be so when it has ended."""
+        rows = self._luxi("Query", "job", ["summary"], ["|", *(["=", "status", each] for each in _UNFINISHED)])["data"]
+        return any(each.startswith("CLUSTER_RENEW_") for ((_, summary),) in rows for each in summary)
 
     def ensure_answer(self, name: str) -> None:
         """Start a daemon again that runs and does not answer; raises `TransportError` if that does not help."""

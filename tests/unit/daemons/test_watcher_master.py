@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -291,3 +292,20 @@ def test_certificates_are_looked_at_once_a_day(paths, monkeypatch):
     for _ in range(2):
         watcher._renew_certificates()
     assert asked == [("SubmitJob", [{"OP_ID": "OP_CLUSTER_RENEW_DUE"}])]
+
+
+@pytest.mark.parametrize(("unfinished", "submitted"), [("INSTANCE_MOVE(web)", 2), ("CLUSTER_RENEW_CRYPTO", 0)])
+def test_where_a_node_has_missed_a_renewal_each_round_looks_unless_one_waits(paths, monkeypatch, unfinished, submitted):
+    asked = []
+
+    def luxi(self, method, *words):
+        asked.append(method)
+        return {"data": [[[0, [unfinished]]]]}
+
+    monkeypatch.setattr(MasterWork, "_luxi", luxi)
+    os.makedirs(paths.data_dir)
+    Path(paths.former_client_cert("1")).touch()
+    watcher = work(paths, [])
+    for _ in range(2):
+        watcher._renew_certificates()
+    assert asked.count("SubmitJob") == submitted

@@ -95,7 +95,8 @@ async def find_due(ctx: OperationContext) -> Due:
         or (state.issued_by, state.authority) != (master.issued_by, master.authority)
         or (view.node(uuid).master_candidate and not state.authority_key_fits)
     ]
-    half_done = any(uuid.endswith(RENEWED) for uuid in view.cluster.candidate_certs)
+    # That of a candidate which does not answer cannot be settled: it is no reason to renew the others.
+    half_done = any(uuid + RENEWED in view.cluster.candidate_certs for uuid in states)
     authority_ends_s = master.authority_expires_s
     return Due(
         authority=authority_ends_s <= now_s + AUTHORITY_EXPIRES_SOON_S or not master.authority_key_fits,

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext
 from tests.fakes.sample_cluster import catalogue, configuration
 
+from ganeti.base.errors import NodeCallError
 from ganeti.master.operations.node.certificate_renewal import find_due, renew_certificates
-from ganeti.model.node_calls.certificates import CertificateState
+from ganeti.model.node_calls.certificates import RENEWED, CertificateState
 
 FAR_S = 10 * 365 * 86400.0
 GOOD = CertificateState(
@@ -35,11 +36,16 @@ class Cluster:
         self.states = dict.fromkeys(self.names, GOOD)
         self.uploads: list[tuple[str, str, str, int]] = []
         handlers = self.ctx.nodes.handlers
-        handlers["shown_certificate"] = lambda name, **_: self.states[name]
+        handlers["shown_certificate"] = self._shown
         handlers["candidate_keys"] = lambda name, **_: {"authority_key": f"key of {name}", "public_keys": {}}
         handlers["upload_file"] = self._upload
         handlers["request_certificate"] = handlers["issue_certificate"] = lambda name, **_: "pem"
         handlers["stage_certificate"] = lambda name, **_: "d"
+
+    def _shown(self, name: str, **_: Any) -> CertificateState:
+        if name not in self.states:
+            raise NodeCallError("no answer")
+        return self.states[name]
 
     def _upload(self, name: str, *, path: str, content: str, mode: int) -> None:
         self.uploads.append((name, path, content, mode))
@@ -112,3 +118,15 @@ def test_an_authority_without_its_key_is_made_anew(fits: bool | None) -> None:
     assert cluster.due()[0]
     cluster.renew(cluster.other(candidate=True))
     assert not [path for _, path, _, _ in cluster.uploads if path.endswith("ca.key")]
+
+
+def test_what_a_candidate_that_is_away_has_half_done_is_no_reason_to_renew_the_others() -> None:
+    """The watcher asks in every round then: a certificate each would soon push out the one by which it knows us."""
+    cluster = Cluster()
+    name = cluster.other(candidate=True)
+    view = cluster.ctx.config.view()
+    certs = view.cluster.candidate_certs | {view.find_node(name).uuid + RENEWED: "coming"}
+    cluster.ctx.config.config.put("cluster", "cluster", replace(view.cluster, candidate_certs=certs))
+    assert sorted(cluster.due()[1]) == sorted(cluster.names)
+    del cluster.states[name]
+    assert cluster.due() == (False, [])

@@ -40,6 +40,7 @@ SUBMIT = """import json, sys
 from ganeti.wire.framing_sync import ask
 print(json.dumps(ask(sys.argv[1], 60.0, "SubmitJob", json.loads(sys.argv[2]))))"""
 RENEW_ALL = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO", "cluster_certificate": True, "renew_ssh_keys": True}
+RENEWED_WITHIN_S = 180.0
 EVERY_STOP = 1 if os.environ.get("GANETI_CAMPAIGN") else 11
 
 
@@ -61,6 +62,15 @@ class Story:
         names = ("hmac.key", "cluster-domain-secret", "spice.pem", "spice-ca.pem", "rapi.pem", "ca.pem", "ca.key")
         found = {name: self.text("node1", name) for name in names if (self.bed.data("node1") / name).exists()}
         return found | {f"certificate of {node}": value for node, value in self.digests().items()}
+
+    def spares(self, node: str) -> bool:
+        """Whether the node takes a former certificate of its master."""
+        return bool(self.run("find", "/run/ganeti", "-name", "spared-certificate.json", node=node))
+
+    def last_job(self) -> int:
+        """The newest job that renews certificates."""
+        said = self.run("gnt-job", "list", "--no-headers", "-o", "id,summary")
+        return max(int(line.split()[0]) for line in said.splitlines() if "CLUSTER_RENEW_CRYPTO" in line)
 
     def daemons(self) -> dict[str, str]:
         """Process ids of all daemons, by node and name."""
@@ -283,9 +293,20 @@ def test_a_node_that_slept_rejoins_by_its_former_certificate(story: Story) -> No
         assert "stay good for node3" in said
     assert story.digests()["node3"] == asleep
     story.run("daemon-util", "start", "ganeti-noded", node="node3")
+    story.run("gnt-cluster", "add-tags", "awake")  # a change is sent at once, with the list
+    listed = "ssconf_master_candidates_certs"
+    story.bed.wait(
+        lambda: story.text("node3", listed) == story.text("node1", listed), "node3 has today's list", RENEWED_WITHIN_S
+    )
     story.run("gnt-debug", "delay", "-n", "node3", "0.01")
-    assert renew_due(story)
-    assert story.digests()["node3"] != asleep
+    for action in ("stop", "start"):
+        story.run("daemon-util", action, "ganeti-noded", node="node3")
+    story.run("gnt-debug", "delay", "-n", "node3", "0.01")
+    assert story.digests()["node3"] == asleep and story.spares("node3")
+    story.run("ganeti-watcher", "--ignore-pause")
+    story.bed.wait(lambda: story.digests()["node3"] != asleep, "the watcher has node3 renewed", RENEWED_WITHIN_S)
+    story.run("gnt-job", "wait", str(story.last_job()))
+    assert not story.spares("node3")
     story.run("gnt-cluster", "redist-conf")
     story.everything_fits()
     assert story.findings() == []

@@ -2,20 +2,28 @@
 """The first disk of an instance as a directory of its node, for guests that share the node's kernel."""
 
 import contextlib
+import errno
 import fcntl
 import os
+import re
 import signal
 import stat
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.ports.node_world import NodeWorld
 
 BLKID, MOUNT, UMOUNT = "/usr/sbin/blkid", "/usr/bin/mount", "/usr/bin/umount"
-FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs")
+_EXT = "errors=remount-ro"
+FILE_SYSTEMS = {"ext2": _EXT, "ext3": _EXT, "ext4": _EXT, "xfs": "nouuid"}
+"""Kinds, and how each is mounted: no image says that an error stops the node, and two may be copies of each other.
+
+One that spans several devices is none of them: it would name the disks of others.
+"""
 _SHUTDOWN = 0x8004587D
 """FS_IOC_SHUTDOWN, which ext4, xfs and f2fs have."""
 _WITHOUT_FLUSHING = 2
@@ -51,14 +59,22 @@ class RootFilesystem:
 
     @property
     def is_mounted(self) -> bool:
-        return os.path.ismount(self.place)
+        return self.device is not None
+
+    @property
+    def device(self) -> str | None:
+        """MAJOR:MINOR of what is mounted; as the kernel's table says, since XFS itself says nothing once abandoned."""
+        directory, name = os.path.split(self.place)
+        place = os.path.join(os.path.realpath(directory), name)
+        found = [mount.device for mount in _mounts("self") if mount.place == place]
+        return found[-1] if found else None
 
     async def mount(self, disk: AttachedDisk) -> None:
         """Raises `HypervisorError`; then nothing is mounted."""
         if self.is_mounted:
             return
         kind = await self._kind(disk)
-        options = ["dev" if self.has_devices else "nodev"]
+        options = ["dev" if self.has_devices else "nodev", FILE_SYSTEMS[kind]]
         try:
             if not stat.S_ISBLK(os.stat(disk.path).st_mode):
                 options.append("loop")
@@ -99,9 +115,9 @@ class RootFilesystem:
 
     def processes(self) -> list[int]:
         """Those whose root lies in this file system: nobody else has it as theirs."""
-        if not self.is_mounted:
+        device = self.device
+        if device is None:
             return []
-        device = os.stat(self.place).st_dev
         return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _root_device(entry) == device]
 
     async def end_processes(self) -> None:
@@ -120,7 +136,7 @@ class RootFilesystem:
         with contextlib.suppress(ProcessLookupError):
             descriptor = os.pidfd_open(pid)
             try:
-                if _root_device(str(pid)) == os.stat(self.place).st_dev:
+                if _root_device(str(pid)) == self.device:
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             finally:
                 os.close(descriptor)
@@ -137,8 +153,39 @@ class RootFilesystem:
         return kind
 
 
-def _root_device(pid: str) -> int | None:
+class _Mount(NamedTuple):
+    number: str
+    device: str
+    place: str
+
+
+def _mounts(process: str) -> Iterator[_Mount]:
+    """What a process sees mounted, later ones above earlier ones; nothing for one that has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{process}/mountinfo", "rb") as source:
+        for line in source.read().splitlines():
+            number, _, device, _, place = line.split()[:5]
+            whole = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), place)
+            yield _Mount(number.decode(), device.decode(), os.fsdecode(whole))
+
+
+def _root_device(process: str) -> str | None:
+    """MAJOR:MINOR of what holds a process's root; None where there is none, as for a thread of the kernel."""
     try:
-        return os.stat(f"/proc/{pid}/root").st_dev
-    except OSError:
+        number = os.stat(f"/proc/{process}/root").st_dev
+    except OSError as err:
+        return _abandoned_root_device(process) if err.errno == errno.EIO else None
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _abandoned_root_device(process: str) -> str | None:
+    """By the number of its mount, for which the file system need not be asked."""
+    try:
+        descriptor = os.open(f"/proc/{process}/root", os.O_PATH | os.O_CLOEXEC)
+        try:
+            with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as source:
+                number = dict(line.split() for line in source)["mnt_id:"]
+        finally:
+            os.close(descriptor)
+    except (OSError, KeyError):
         return None
+    return next((mount.device for who in (process, "self") for mount in _mounts(who) if mount.number == number), None)

@@ -14,6 +14,7 @@ from tests.contract import hypervisor_world
 from tests.contract.hypervisor_world import NodeOnDisk
 from tests.system.fake_bed import FakeBed
 
+from ganeti.node.hypervisors.lxc.configuration import HIDDEN
 from ganeti.tools.testbed import bed, cluster
 
 NAME = "lxcbed1"
@@ -27,6 +28,9 @@ for name in export import rename verify; do printf '#!/bin/sh\\n' >$name; chmod 
 echo 20 >ganeti_api_version &&
 touch parameters.list
 """
+
+_SHOW_MOUNTS = f'cat "/proc/$(lxc-info -P /run/ganeti/lxc -n {NAME} -p -H)/mountinfo"'
+_SHOW_PROGRAM = f'readlink "/proc/$(cat /run/ganeti/lxc/{NAME}/monitor.pid)/exe"'
 
 
 def why_not() -> str:
@@ -88,6 +92,12 @@ def test_containers_live_in_a_cluster(cluster_bed: FakeBed) -> None:
     ]
     config = found.run("cat", f"/run/ganeti/lxc/{NAME}/config", node="node2")
     assert "sys_admin" in config and "sys_module" in config and "lxc.net.0.type = veth" in config
+    inside = found.run("sh", "-c", _SHOW_MOUNTS, node="node2")
+    hidden = [place for place in (f"/proc/{name}" for name in HIDDEN) if os.path.exists(place)]
+    assert "/proc/irq" in hidden
+    for place in ("/sys", "/proc/sys", *hidden):
+        assert f" {place} ro," in inside, inside
+    assert "memfd" in found.run("sh", "-c", _SHOW_PROGRAM, node="node2")
     links = found.run("ip", "-br", "link", "show", "master", "gnt-br0", node="node2")
     assert "lx" in links
     shown = found.run("gnt-instance", "console", "--show-cmd", NAME)

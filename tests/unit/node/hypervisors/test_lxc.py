@@ -85,6 +85,10 @@ def test_what_gives_the_node_away_is_always_dropped(given: str) -> None:
         ("extra_config", "lxc.environment = A=1\rlxc.hook.stop = /x"),
         ("extra_config", "LXC.HOOK.STOP = /x"),
         ("extra_config", "nonsense"),
+        ("extra_config", "lxc.init.cwd = /tmp"),
+        ("extra_config", "lxc.init.cmd = /proc/self/exe"),
+        ("extra_config", "lxc.init.cmd = /sbin/..//proc/self/exe"),
+        ("extra_config", "lxc.init.cmd = sbin/init"),
         ("devices", "b 8:0 rw"),
         ("devices", "c 1:1 rw"),
         ("devices", "c *:* rwm"),
@@ -109,6 +113,7 @@ def test_no_value_reaches_beyond_the_container(name: str, value: object) -> None
 def test_settings_that_act_inside_are_taken() -> None:
     given = "lxc.prlimit.nofile = 1024, lxc.environment = LANG=C.UTF-8,lxc.sysctl.net.ipv4.ip_forward=1"
     accept_all(PARAMETERS, {"extra_config": given}, "hypervisor")
+    accept_all(PARAMETERS, {"extra_config": "lxc.init.cmd = /usr/lib/systemd/systemd --log-level=info"}, "hypervisor")
     assert lines(extra_config=given)[-3:] == [
         *("lxc.prlimit.nofile = 1024", "lxc.environment = LANG=C.UTF-8", "lxc.sysctl.net.ipv4.ip_forward = 1"),
     ]
@@ -117,22 +122,28 @@ def test_settings_that_act_inside_are_taken() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="the file is root's")
 def test_root_of_the_node_adds_what_nobody_else_may(tmp_path: Path) -> None:
     places = Places(Paths(str(tmp_path)))
+    spec = hypervisor_world.instance("lxc", "web1")
     own = Path(places.roots_own("web1"))
-    assert roots_own(places, "web1") == ""
+    assert roots_own(places, spec) == ""
     own.parent.mkdir(parents=True)
-    own.write_text("lxc.cap.drop =")
-    assert roots_own(places, "web1") == "lxc.cap.drop =\n"
+    for elsewhere in ("lxc.cap.drop =", "# instance 0f0b7f0e-54d1-44a8-9c35-6d4a5f7d8e01\nlxc.cap.drop ="):
+        own.write_text(elsewhere)
+        with pytest.raises(HypervisorError, match=f"adds the line '# instance {spec.uuid}' to it"):
+            roots_own(places, spec)
+    text = f"# instance {spec.uuid}\nlxc.cap.drop ="
+    own.write_text(text)
+    assert roots_own(places, spec) == f"{text}\n"
     own.chmod(0o666)
     with pytest.raises(HypervisorError, match="writable by root alone"):
-        roots_own(places, "web1")
+        roots_own(places, spec)
     own.chmod(0o644)
     os.chown(own, 1000, 1000)
     with pytest.raises(HypervisorError, match="writable by root alone"):
-        roots_own(places, "web1")
+        roots_own(places, spec)
     own.unlink()
     own.symlink_to("/etc/passwd")
     with pytest.raises(HypervisorError, match="Cannot read"):
-        roots_own(places, "web1")
+        roots_own(places, spec)
 
 
 def test_hierarchies_are_read_from_the_mounts(tmp_path: Path) -> None:

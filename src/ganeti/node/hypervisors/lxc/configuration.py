@@ -15,6 +15,8 @@ from ganeti.node.hypervisors.lxc.places import Places
 
 SECCOMP_POLICY = "/usr/share/lxc/config/common.seccomp"
 """Debian's: no kernel modules, no other kernel, no files by their handles."""
+HIDDEN = ("acpi", "asound", "bus", "irq", "kcore", "keys", "scsi", "sysrq-trigger", "timer_list")
+"""Below /proc: what changes or shows the hardware and the kernel of the node, whoever is root inside."""
 _PERIOD_US = 100_000
 _MIB = 1024 * 1024
 
@@ -39,6 +41,7 @@ def configuration(
         ("lxc.console.size", "1MB"),
         *_capabilities(hvparams, last_capability),
         *_limits(spec, hvparams, groups),
+        *_hidden_places(),
         *(line for nic in spec.nics for line in _nic(nic)),
         *config_lines(hvparams["extra_config"]),
     ]
@@ -50,6 +53,15 @@ def _capabilities(hvparams: dict[str, Any], last: int) -> Iterator[tuple[str, st
     yield "lxc.cap.drop", " ".join(name for name in CAPABILITIES[: last + 1] if name in dropped)
     if os.path.exists(SECCOMP_POLICY):
         yield "lxc.seccomp.profile", SECCOMP_POLICY
+
+
+def _hidden_places() -> Iterator[tuple[str, str]]:
+    """Without AppArmor only file modes guard them, which root passes."""
+    for name in HIDDEN:
+        if os.path.isdir(f"/proc/{name}"):
+            yield "lxc.mount.entry", f"tmpfs proc/{name} tmpfs ro,nosuid,nodev,noexec,size=4k,mode=555 0 0"
+        elif os.path.exists(f"/proc/{name}"):
+            yield "lxc.mount.entry", f"/dev/null proc/{name} none bind,ro 0 0"
 
 
 def _limits(spec: InstanceSpec, hvparams: dict[str, Any], groups: Hierarchies) -> Iterator[tuple[str, str]]:
@@ -82,12 +94,13 @@ def _nic(nic: NicSpec) -> Iterator[tuple[str, str]]:
     yield f"lxc.net.{nic.index}.flags", "up"
 
 
-def roots_own(places: Places, name: str) -> str:
+def roots_own(places: Places, spec: InstanceSpec) -> str:
     """What root of the node has written for a container; empty for nothing.
 
-    Raises `HypervisorError` where somebody else could have written it.
+    A name says nothing: somebody else may give it to an instance of theirs once the first one is removed. Raises
+    `HypervisorError` where the file is for no instance or another one, or not written by root alone.
     """
-    path = places.roots_own(name)
+    path = places.roots_own(spec.name)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -100,4 +113,10 @@ def roots_own(places: Places, name: str) -> str:
                 raise HypervisorError(
                     f"{path} is not used: the file and its directory must belong to root and be writable by root alone"
                 )
-        return source.read().rstrip("\n") + "\n"
+        text = source.read()
+    if f"# instance {spec.uuid}" not in (line.strip() for line in text.splitlines()):
+        raise HypervisorError(
+            f"{path} does not say that it is for this instance of the name {spec.name}: root of this node adds the "
+            f"line '# instance {spec.uuid}' to it, or removes the file"
+        )
+    return text.rstrip("\n") + "\n"

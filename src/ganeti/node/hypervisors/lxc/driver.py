@@ -39,6 +39,8 @@ from ganeti.system.boot import process_lives, process_start
 from ganeti.system.files import read_if_there, write_atomically
 
 START, STOP, WAIT, CONSOLE = "/usr/bin/lxc-start", "/usr/bin/lxc-stop", "/usr/bin/lxc-wait", "/usr/bin/lxc-console"
+_OWN_COPY = {"LXC_MEMFD_REXEC": "1"}
+"""LXC runs a copy of its program, which a container that runs ``/proc/self/exe`` cannot overwrite."""
 _LAST_CAPABILITY = "/proc/sys/kernel/cap_last_cap"
 _SOFT_REBOOT_S = 30.0
 _GRACE_S = 30.0
@@ -180,7 +182,7 @@ class LxcHypervisor(Hypervisor):
         with open(_LAST_CAPABILITY, encoding="ascii") as source:
             last = int(source.read())
         text = configuration(spec, hvparams, self.places, control_groups.hierarchies(), last_capability=last)
-        return text + roots_own(self.places, spec.name)
+        return text + roots_own(self.places, spec)
 
     async def _begin(self, spec: InstanceSpec, disk: AttachedDisk, text: str, timeout_s: float) -> None:
         places, name = self.places, spec.name
@@ -194,7 +196,7 @@ class LxcHypervisor(Hypervisor):
         at = ["-P", places.base, "-n", name]
         argv = [START, *at, "--daemon", "--pidfile", places.monitor_pid(name), "-o", places.log(name), "-l", "WARN"]
         try:
-            await self.world.run(argv, timeout_s=timeout_s + _GRACE_S)
+            await self.world.run(argv, timeout_s=timeout_s + _GRACE_S, env=_OWN_COPY)
             if timeout_s:
                 await self.world.run([WAIT, *at, "-s", "RUNNING", "-t", str(int(timeout_s))], timeout_s=timeout_s + 5)
         except CommandError as err:

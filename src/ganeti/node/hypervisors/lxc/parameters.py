@@ -43,7 +43,7 @@ _HARMLESS_DEVICES = frozenset(
 """The defaults of 3.1, and tun and fuse."""
 _CONFIG_LINE = re.compile(r"([a-z0-9_.-]+) *= *([A-Za-z0-9_./:=+@ -]*)")
 _CONFIG_KEYS = re.compile(
-    r"lxc\.environment|lxc\.prlimit\.[a-z]+|lxc\.signal\.(halt|reboot|stop)|lxc\.pty\.max|lxc\.init\.(cmd|cwd)"
+    r"lxc\.environment|lxc\.prlimit\.[a-z]+|lxc\.signal\.(halt|reboot|stop)|lxc\.pty\.max|lxc\.init\.cmd"
     r"|lxc\.sysctl\.net\.ipv[46]\.[a-z0-9_]+(\.[a-z0-9_]+)*"
     r"|lxc\.cgroup2?\.(pids\.max|cpu\.shares|cpu\.weight|blkio\.weight|io\.weight)"
 )
@@ -96,7 +96,14 @@ def _check_config(value: Any) -> str | None:
             return f"'{key}' is not of the form 'lxc.KEY = VALUE' in plain characters"
         if not _CONFIG_KEYS.fullmatch(key):
             return f"'{key}' could reach beyond the container: {_ROOT_MAY}"
+        if key == "lxc.init.cmd" and not _is_inside(setting):
+            return f"'{key} = {setting}' could reach beyond the container: write an absolute path outside of /proc"
     return None
+
+
+def _is_inside(command: str) -> bool:
+    """Whether a command is a path of the container's own; LXC starts it with descriptors of the node's at hand."""
+    return command.startswith("/") and not {"proc", "..", "."} & set(re.split("[/ ]", command))
 
 
 def _parameter(name: str, kind: str, text: str, **more: Any) -> Parameter:

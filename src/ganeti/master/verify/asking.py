@@ -149,6 +149,7 @@ def node_checks(
         "disks": units,
         "disk-status": disks,
         "hypervisor": hypervisors,
+        "hypervisor-cautions": list(hypervisors),
         "instances": list(hypervisors),
         "hvinfo": list(hypervisors),
         "oslist": True,

@@ -89,6 +89,9 @@ def hypervisors(report: NodeReport) -> Iterator[Finding]:
     for hypervisor, sentences in sorted((report.found.hypervisor or {}).items()):
         for sentence in sentences:
             yield Finding("ENODEHV", name, f"hypervisor {hypervisor} verify failure: '{sentence}'")
+    for hypervisor, sentences in sorted((report.found.hypervisor_cautions or {}).items()):
+        for sentence in sentences:
+            yield Finding("ENODEHV", name, f"hypervisor {hypervisor}: {sentence}", WARNING)
     for source, hypervisor, sentence in report.found.hvparms or []:
         yield Finding(
             "ENODEHV", name, f"hypervisor {hypervisor} parameter verify failure (source {source}): {sentence}"

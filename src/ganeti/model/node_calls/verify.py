@@ -52,6 +52,8 @@ class NodeChecks(
     disk_status: list[DiskSpec] | None = None
     hypervisor: dict[str, dict[str, Any]] | None = None
     """Name to filled parameters."""
+    hypervisor_cautions: list[str] | None = None
+    """Hypervisors."""
     hvparms: list[HypervisorCheck] | None = None
     file_modes: bool | None = None
     instancelist: list[str] | None = None
@@ -131,6 +133,8 @@ class NodeFindings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", om
     """By UUID of the disk, what is wrong with it; null for one that is missing."""
     hypervisor: dict[str, list[str]] | None = None
     """Sentences by hypervisor."""
+    hypervisor_cautions: dict[str, list[str]] | None = None
+    """Sentences by hypervisor that runs guests, with less than it could."""
     hvparms: list[tuple[str, str, str]] | None = None
     """[source, hypervisor, sentence] of the sets that are wrong."""
     file_modes: list[str] | None = None

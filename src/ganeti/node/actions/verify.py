@@ -6,6 +6,7 @@ wherever problems are listed.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import ipaddress
 import os
@@ -209,6 +210,14 @@ async def _hypervisor(node: NodeState, value: dict[str, dict[str, Any]]) -> dict
     return found
 
 
+async def _hypervisor_cautions(node: NodeState, value: list[str]) -> dict[str, list[str]]:
+    found = {}
+    for name in value:
+        with contextlib.suppress(HypervisorError):  # `_hypervisor` says why
+            found[name] = node.hypervisor(name).cautions()
+    return found
+
+
 async def _hvparms(node: NodeState, value: list[HypervisorCheck]) -> list[tuple[str, str, str]]:
     wrong = []
     for check in value:
@@ -347,6 +356,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "disks": _disks,
     "disk_status": _disk_status,
     "hypervisor": _hypervisor,
+    "hypervisor_cautions": _hypervisor_cautions,
     "hvparms": _hvparms,
     "file_modes": _file_modes,
     "instancelist": _instancelist,

@@ -132,7 +132,15 @@ class GuestMoments(ABC):
         """A disk as it is held; raises `HypervisorError`, `BlockDeviceError`."""
 
 
-class Hypervisor(ABC):
+class Cautious:
+    """A hypervisor whose guests may have to do without something that a node lacks."""
+
+    def cautions(self) -> list[str]:
+        """Sentences saying what guests of a node that runs them lack there, such as a guard of the kernel's."""
+        return []
+
+
+class Hypervisor(Cautious, ABC):
     """All methods may be repeated: starting what runs, stopping what does not, cleaning up twice do no harm."""
 
     traits: ClassVar[HypervisorTraits]

@@ -255,6 +255,7 @@ def test_verify_makes_the_checks_named_and_no_other(node: OneNode) -> None:
                 "storage": [{"template": "file", "setting": "/srv/disks"}, {"template": "paper", "setting": "x"}],
                 "disks": [{"template": "file", "setting": "/srv/disks"}],
                 "hypervisor": {"fake": {}, "none": {}},
+                "hypervisor-cautions": ["fake", "none"],
                 "hvparms": [{"source": "cluster", "hypervisor": "fake", "hvparams": {"colour": 1}}],
                 "instancelist": ["fake"],
                 "nodelist": [
@@ -277,6 +278,7 @@ def test_verify_makes_the_checks_named_and_no_other(node: OneNode) -> None:
     assert answer.disks == {"file /srv/disks": []}
     assert answer.hypervisor["fake"] == []
     assert "Unknown hypervisor" in answer.hypervisor["none"][0]
+    assert answer.hypervisor_cautions == {"fake": []}
     assert answer.hvparms[0][:2] == ("cluster", "fake")
     assert answer.instancelist == []
     assert list(answer.nodelist) == ["n2"]
@@ -285,7 +287,7 @@ def test_verify_makes_the_checks_named_and_no_other(node: OneNode) -> None:
     assert answer.client_cert == ""
     assert [status.name for status in answer.oslist] == ["test"]
     plain = msgspec.to_builtins(answer)
-    assert len(plain) == 14 and "failures" not in plain
+    assert len(plain) == 15 and "failures" not in plain
     with pytest.raises(ParameterError, match="unknown field `colour`"):
         node.call("node_verify", checks={"colour": True})
     assert NodeVerify.read(json.loads(msgspec.json.encode(answer))) == answer

@@ -146,6 +146,18 @@ def test_root_of_the_node_adds_what_nobody_else_may(tmp_path: Path) -> None:
         roots_own(places, spec)
 
 
+def test_a_node_without_apparmor_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enabled = tmp_path / "enabled"
+    monkeypatch.setattr("ganeti.node.hypervisors.lxc.driver.APPARMOR", str(enabled))
+    hypervisor = Hypervisor.registry["lxc"](NodeOnDisk(tmp_path))
+    for text in ("N\n", None):
+        enabled.write_text(text) if text else enabled.unlink()
+        [sentence] = hypervisor.cautions()
+        assert sentence.startswith("AppArmor is off on this node")
+    enabled.write_text("Y\n")
+    assert hypervisor.cautions() == Hypervisor.registry["chroot"](NodeOnDisk(tmp_path)).cautions() == []
+
+
 def test_hierarchies_are_read_from_the_mounts(tmp_path: Path) -> None:
     mounts = tmp_path / "mountinfo"
     (tmp_path / "u").mkdir()

@@ -39,6 +39,7 @@ from ganeti.system.boot import process_lives, process_start
 from ganeti.system.files import read_if_there, write_atomically
 
 START, STOP, WAIT, CONSOLE = "/usr/bin/lxc-start", "/usr/bin/lxc-stop", "/usr/bin/lxc-wait", "/usr/bin/lxc-console"
+APPARMOR = "/sys/module/apparmor/parameters/enabled"
 _OWN_COPY = {"LXC_MEMFD_REXEC": "1"}
 """LXC runs a copy of its program, which a container that runs ``/proc/self/exe`` cannot overwrite."""
 _LAST_CAPABILITY = "/proc/sys/kernel/cap_last_cap"
@@ -156,6 +157,11 @@ class LxcHypervisor(Hypervisor):
             elif not os.access(mount, os.W_OK):
                 problems.append(f"No control groups can be made in {mount}: it is mounted read-only")
         return problems
+
+    def cautions(self) -> list[str]:
+        if (read_if_there(APPARMOR) or b"").strip() == b"Y":
+            return []
+        return ["AppArmor is off on this node, so containers have one guard less: boot it with apparmor=1"]
 
     async def check_parameters(self, hvparams: dict[str, Any]) -> None:
         self._checked(hvparams)

@@ -214,6 +214,14 @@ def test_a_disk_that_is_missing_or_faulty(fault: str | None, line: str) -> None:
     assert cluster.asked["node3"]["disk-status"] == []
 
 
+def test_what_guests_lack_on_a_node_is_a_warning() -> None:
+    cluster = Cluster()
+    cluster.spoil = on("node3", hypervisor_cautions={"pretend": ["a guard is off"]})
+    good, lines = cluster.group()
+    assert good and "  - WARNING:ENODEHV:node:node3:hypervisor pretend: a guard is off" in lines
+    assert cluster.asked["node3"]["hypervisor-cautions"] == ["pretend"]
+
+
 def test_a_node_that_does_not_answer_is_one_error() -> None:
     cluster = Cluster()
     cluster.ctx.nodes.dead.add("node3")

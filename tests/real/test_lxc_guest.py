@@ -23,7 +23,8 @@ _CREATE = """#!/bin/sh
 exec cat /srv/ganeti/shared-file-storage/.roots/root.img >"$DISK_0_PATH"
 """
 _DEFINE_OS = """
-mkdir -p /srv/ganeti/os/busybox && cd /srv/ganeti/os/busybox && cp /srv/ganeti/shared-file-storage/.roots/create . &&
+mkdir -p /usr/local/lib/ganeti/os/busybox && cd /usr/local/lib/ganeti/os/busybox &&
+cp /srv/ganeti/shared-file-storage/.roots/create . &&
 for name in export import rename verify; do printf '#!/bin/sh\\n' >$name; chmod +x $name; done &&
 echo 20 >ganeti_api_version &&
 touch parameters.list

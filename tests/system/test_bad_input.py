@@ -184,7 +184,7 @@ PARAMETERS = [
         FAILED,
         "add -o OS, an image with -O os-image=IMAGE, or --no-install",
     ),
-    ("gnt-instance add -t sharedfile -s 8m -o nosuch new1", FAILED, "OS 'nosuch' not known: there are"),
+    ("gnt-instance add -t sharedfile -s 8m -o nosuch new1", FAILED, "OS 'nosuch' not known: there are heartbeat, noop"),
     ("gnt-instance add -t sharedfile -s 8m -o noop new1", FAILED, r"write noop\+VARIANT, with default"),
     ("gnt-instance add -t sharedfile -s 8m -o noop+bogus new1", FAILED, "no variant 'bogus': there are default"),
     ("gnt-instance add -t sharedfile -s 8m -o ../noop+default new1", FAILED, "cannot be the name of an OS"),

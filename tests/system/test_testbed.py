@@ -100,7 +100,7 @@ def test_a_node_has_its_own_name_address_and_files(testbed):
         "/srv/ganeti/file-storage",
         "/srv/ganeti/shared-file-storage",
     ]
-    assert said(testbed, "node2", "ls", "/srv/ganeti/os").split() == ["busybox", "heartbeat", "noop"]
+    assert said(testbed, "node2", "ls", "/srv/ganeti/os").split() == ["heartbeat", "noop"]
     assert said(testbed, "node2", "ls", "-A", "/var/lib/ganeti") == ""
 
 

@@ -89,6 +89,10 @@ class Qemu:
     """How often its export was: what clients had sent before is not written any more."""
     link: object | None = None
     """The connection to the other copy; cutting it makes another one necessary."""
+    unseen: int = 0
+    """Writes that have failed, which it has not seen yet."""
+    drains: bool = False
+    """It lets no write wait for a connection any more."""
 
 
 @dataclass
@@ -283,16 +287,27 @@ class Pair:
             if reader is not None:
                 late = self._arrive_late(other, reader, withdrawn, block, value)
                 self.jobs.append(asyncio.ensure_future(late))
-            disk = node.server._disks.get(UUID) if node.server is not None else None
+            server = node.server
+            disk = server._disks.get(UUID) if server is not None else None
             if node.qemu is qemu and disk is not None:
                 with suppress(HypervisorError):
                     await disk.note_loss()
+                qemu.unseen += 1
+                await self._until_seen(node, server, qemu)
+                qemu.unseen -= 1
             qemu.fails = True
             return False
         if other.role() in WRITING:
             self.violated(f"{node.name} writes into the copy on {other.name}, which is primary there")
         other.image[block] = value
         return True
+
+    async def _until_seen(self, node: Node, server: object, qemu: Qemu) -> None:
+        """QEMU tries to connect again for a while; where ganeti-mirrord dies, its relay is gone at once."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + self.draw.random() * 1.5
+        while loop.time() < end_s and node.server is server and not qemu.drains:  # noqa: ASYNC110 (a model's own time)
+            await asyncio.sleep(0.01)
 
     async def _arrive_late(self, other: Node, qemu: Qemu, withdrawn: int, block: int, value: int) -> None:
         """The other storage daemon has read the write before the connection ended, and carries it out some time."""
@@ -410,6 +425,10 @@ class ModelDaemon(StorageDaemon):
         return equal
 
     async def _connect(self, qemu: Qemu, export: str | None) -> None:
+        qemu.drains = True
+        while qemu.unseen:  # noqa: ASYNC110 (a model's own time)
+            await asyncio.sleep(0.01)
+        qemu.drains = False
         pair, node = self._pair, self._node
         other = pair.other(node.name)
         await pair.pause()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from unittest import mock
 
 import pytest
@@ -50,6 +51,7 @@ async def _take_a_ready_job_for_equal(self: Copying, job: Job) -> bool:
     ("owner", "name", "broken"),
     [
         (MirroredDisk, "note_loss", _note_nothing),
+        (Copying, "loss_on_its_way", lambda copying: nullcontext()),
         (Link, "finish", _only_cut),
         (Copying, "_has_all", _take_a_ready_job_for_equal),
     ],

@@ -3,7 +3,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -20,6 +20,8 @@ FOLLOWING = (SECONDARY, HANDED)
 _FOLLOWED_S = 1.0
 _COPYING_S = 0.25
 _IDLE_LOOKS = 5
+SEEN_WITHIN_S = 2.5
+"""QEMU tries for a second to connect again before it gives up a write; twice that, and some."""
 
 
 class SupersededError(BlockDeviceError):
@@ -54,6 +56,10 @@ class Copying:
         self._noting: set[asyncio.Future[None]] = set()
         """What writes down a loss just now, one after the other."""
         self._one_note = asyncio.Lock()
+        self._unseen = 0
+        """Losses that the guest's QEMU has not been told of."""
+        self._seen_from_s = 0.0
+        """When it has surely seen the last one, by the loop's clock."""
         self._trusted = False
         """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, and after
         a restart of ganeti-mirrord, until its loss is noted.
@@ -180,13 +186,15 @@ class Copying:
         self._looks += 1
         if self.in_sync and self._looks % _IDLE_LOOKS:
             return
+        if self._unseen or asyncio.get_running_loop().time() < self._seen_from_s:
+            return
+        losses = self._losses
         if not await self._has_all(job):
             if self.in_sync:
                 await self.note_loss()
             return
-        if self._noting:
+        if self._noting or losses != self._losses:
             return
-        losses = self._losses
         try:
             peer = await self._peer()
         except BlockDeviceError:
@@ -218,6 +226,16 @@ class Copying:
             return False
         self.job = now = await self._daemon.job()
         return now is not None and now.is_held and not await self._daemon.lacks_parts()
+
+    @contextlib.contextmanager
+    def loss_on_its_way(self) -> Iterator[None]:
+        """Until QEMU has seen it, the write that met it is in no bitmap: no look calls the copies equal."""
+        self._unseen += 1
+        try:
+            yield
+        finally:
+            self._unseen -= 1
+            self._seen_from_s = asyncio.get_running_loop().time() + SEEN_WITHIN_S
 
     async def _begin_anew(self) -> None:
         await self._daemon.detach()

@@ -228,16 +228,19 @@ class Disk:
 
         It waits for as long as that cannot be written down.
         """
-        while self.opened.role in _WRITING:
-            try:
-                await self._copying.note_loss()
-            except (BlockDeviceError, OSError) as err:
-                self._record.say(f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {err}")
-                await asyncio.sleep(_AGAIN_S)
-                continue
-            if self._teller is not None:
-                await self._teller.wait(self.opened)
-            return
+        with self._copying.loss_on_its_way():
+            while self.opened.role in _WRITING:
+                try:
+                    await self._copying.note_loss()
+                except (BlockDeviceError, OSError) as err:
+                    self._record.say(
+                        f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {err}"
+                    )
+                    await asyncio.sleep(_AGAIN_S)
+                    continue
+                if self._teller is not None:
+                    await self._teller.wait(self.opened)
+                return
 
     async def _shut_out(self) -> None:
         """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""

@@ -4,11 +4,13 @@
 Records are counted from 1, which is the state before the oldest commit held. Bounded: who lacks more gets a snapshot.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.master.config.records import Commit, Position, StepAnswer
 from ganeti.master.config.store import StoredCommit
 from ganeti.model.replica_records import WireStep
@@ -17,6 +19,7 @@ COMMITS_KEPT = 1000
 BYTES_KEPT = 16 * 1024 * 1024
 SENT_COMMITS = 256
 SENT_BYTES = 4 * 1024 * 1024
+_log = logging.getLogger(__name__)
 
 
 class Entry(NamedTuple):
@@ -93,17 +96,26 @@ class ReplicationLog:
         return bool(known and digest) and known != digest
 
     def commits_after(self, number: int, up_to: int) -> Commits | None:
-        """As many as are sent at once; None if they are not held any more."""
+        """As many as are sent at once; None if they are not held any more.
+
+        One that the disk has damaged is let go of, with those before it: what lacks it gets the configuration whole.
+        """
         if number < self._first:
             return None
         encoded: list[msgspec.Raw] = []
         size_bytes = 0
         reached = number
-        for entry in self._entries[number + 1 - self._first : up_to + 1 - self._first]:
+        wanted = self._entries[number + 1 - self._first : up_to + 1 - self._first]
+        for place, entry in enumerate(wanted, number + 1 - self._first):
             if entry.commit is not None:
                 if len(encoded) >= SENT_COMMITS or (encoded and size_bytes + entry.size_bytes > SENT_BYTES):
                     break
-                encoded.append(encode_commit(entry.commit))
+                try:
+                    encoded.append(encode_commit(entry.commit))
+                except UNREADABLE_JSON as err:
+                    _log.warning("the record of commit %d.%d is damaged, nobody is sent it: %s", *entry.position, err)
+                    self._let_go(place)
+                    return None
                 size_bytes += entry.size_bytes
             reached += 1
         return Commits(self._entries[number - self._first].position, encoded, reached)
@@ -138,7 +150,9 @@ class ReplicationLog:
         while size_bytes > BYTES_KEPT and drop < len(self._entries) - 1:
             size_bytes -= self._entries[drop].size_bytes
             drop += 1
-        drop = max(0, min(drop, released - self._first))
+        self._let_go(max(0, min(drop, released - self._first)))
+
+    def _let_go(self, drop: int) -> None:
         for entry in self._entries[:drop]:
             self._numbers.pop(entry.position, None)
         self._size_bytes -= sum(entry.size_bytes for entry in self._entries[:drop])

@@ -317,7 +317,7 @@ def machines_that_are_not_right_are_refused(bed: Layout, master: Master) -> None
     on_node3(f"test $(ls {data}) = ssconf_cluster_name && rm {data}/ssconf_cluster_name")
     hosts = master.good("cat", "/etc/hosts")
     for address, sentence in (
-        (bed.node("node2").address, "conflict with existing node node2"),
+        (bed.node("node2").address, "which is the address of the node node2"),
         ("127.0.0.1", "loopback"),
     ):
         master.good("sh", "-c", f"sed -i 's/^[0-9.]* *node3$/{address} node3/' /etc/hosts")

@@ -75,15 +75,15 @@ def test_minors_of_a_node_are_asked_for(bed: FakeBed) -> None:
 
 
 def test_with_every_master_daemon_dead_candidates_answer(bed: FakeBed) -> None:
-    [master, other, _] = addresses(bed)
+    [master, other, third] = addresses(bed)
     bed.run("daemon-util", "stop-master")
     for name, address in addresses(bed).items():
         assert ask(bed, Kind.MASTER, None, address) == master, name
-    for node in (master, _):
+    for node in (master, third):
         machine.run(bed.layout, node.partition(".")[0], "daemon-util", "stop", "ganeti-confd")
     assert ask(bed, Kind.NODE_ROLE, other, *addresses(bed).values()) == Role.CANDIDATE
     bed.run("daemon-util", "start-all")
-    machine.run(bed.layout, "node3", "daemon-util", "start", "ganeti-confd")
+    machine.run(bed.layout, third.partition(".")[0], "daemon-util", "start", "ganeti-confd")
     assert ask(bed, Kind.MASTER, None, *addresses(bed).values()) == master
 
 

@@ -8,6 +8,7 @@ ending and renamed. Nothing outside is reached: every name is checked, and links
 import configparser
 import os
 import stat
+import threading
 from collections.abc import Mapping
 
 from ganeti.base.errors import BlockDeviceError
@@ -15,10 +16,15 @@ from ganeti.base.names import file_name_fault, shown
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.exports import UNFINISHED
 from ganeti.node.storage import image_io
+from ganeti.system import files
 
 CONFIG = "config.ini"
 COPY = ".copy"
 """Ending of the copy of a running guest's disk, which is no part of the export."""
+
+
+_REPLACING = threading.Lock()
+"""Held while an older export is aside."""
 
 
 class Exports:
@@ -90,9 +96,10 @@ class Exports:
     def publish(self, name: str, config: str, dumps: Mapping[str, int]) -> None:
         """Give the unfinished directory of *name*, which must have *dumps*, its name, durably; an older export goes."""
         fresh, final = self.directory(f"{name}{UNFINISHED}"), self.directory(name)
-        if not os.path.isdir(fresh) and self._is_published(name, config):
+        if self._is_published(name, config):
             self._require_dumps(name, dumps)
             image_io.sync(self._top)
+            self.discard(name)
             return
         if not dumps:
             self.begin(f"{name}{UNFINISHED}")
@@ -107,9 +114,32 @@ class Exports:
         for entry in sorted(os.listdir(fresh)):
             _sync_file(f"{fresh}/{entry}")
         image_io.sync(fresh)
-        _remove(final)
-        os.rename(fresh, final)
+        self._replace(name, fresh, final)
         image_io.sync(self._top)
+        self.discard(name)
+
+    def _replace(self, name: str, fresh: str, final: str) -> None:
+        """Whatever happens in between, the older export or the new one is found."""
+        if not os.path.isdir(final):
+            os.rename(fresh, final)
+        elif not files.exchange(fresh, final):
+            aside = self._aside(name)
+            _remove(aside)
+            with _REPLACING:
+                os.rename(final, aside)
+                os.rename(fresh, final)
+
+    def _aside(self, name: str) -> str:
+        """Where the older export is for a moment, on file systems that cannot exchange two directories."""
+        return f"{self._top}/.{name}{UNFINISHED}"
+
+    def _bring_back(self, name: str) -> None:
+        """The older export gets its name again, if this node died while it had none."""
+        aside, final = self._aside(name), f"{self._top}/{name}"
+        if os.path.isfile(f"{aside}/{CONFIG}"):
+            with _REPLACING:
+                if not os.path.lexists(final):
+                    os.rename(aside, final)
 
     def _is_published(self, name: str, config: str) -> bool:
         """Whether an export with that description, in which the time of its making is, has its name already."""
@@ -129,11 +159,16 @@ class Exports:
                 )
 
     def discard(self, name: str) -> None:
-        _remove(self.directory(f"{name}{UNFINISHED}"))
+        """Remove what is unfinished of the export of *name*, and what is left of an older one."""
+        path = self.directory(f"{name}{UNFINISHED}")
+        self._bring_back(name)
+        _remove(self._aside(name))
+        _remove(path)
 
     def remove(self, name: str) -> bool:
         """Whether there was one."""
         path = self.directory(name)
+        self._bring_back(name)
         found = os.path.isdir(path)
         _remove(path)
         return found
@@ -143,6 +178,10 @@ class Exports:
             names = os.listdir(self._top)
         except FileNotFoundError:
             return []
+        aside = [name for name in names if name.startswith(".") and name.endswith(UNFINISHED)]
+        for name in aside:
+            self._bring_back(name.removeprefix(".").removesuffix(UNFINISHED))
+        names = os.listdir(self._top) if aside else names
         return sorted(
             name for name in names if not name.endswith(UNFINISHED) and os.path.isfile(f"{self._top}/{name}/{CONFIG}")
         )
@@ -150,6 +189,7 @@ class Exports:
     def config(self, directory: str) -> str:
         """The text of `config.ini`, which at least has its form."""
         path = f"{self.directory(directory)}/{CONFIG}"
+        self._bring_back(os.path.basename(os.path.dirname(path)))
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()

@@ -2,10 +2,13 @@
 """Files that are either the old or the new, never half; descriptors that scripts are given."""
 
 import contextlib
+import ctypes
 import errno
 import os
 import secrets
 from collections.abc import Iterator
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def write_atomically(
@@ -81,6 +84,22 @@ def sync_directory(directory: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def exchange(one: str, other: str) -> bool:
+    """Exchange the names of two files or directories at one moment; False where the file system cannot do that.
+
+    Raises `OSError`.
+    """
+    done: int = ctypes.CDLL(None, use_errno=True).renameat2(
+        _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
+    )
+    if done == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), one, None, other)
 
 
 def sync_file(path: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from ganeti.system.files import read_if_there, single_digit, take_number, write_atomically
+from ganeti.system.files import exchange, read_if_there, single_digit, take_number, write_atomically
 
 
 def test_a_file_is_replaced_with_its_mode(tmp_path):
@@ -75,3 +75,13 @@ def test_dash_writes_to_a_descriptor_above_9() -> None:
     finally:
         for descriptor in (*held, size):
             os.close(descriptor)
+
+
+def test_two_directories_exchange_their_names(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    assert exchange(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert (tmp_path / "one" / "other").exists() and (tmp_path / "other" / "one").exists()
+    with pytest.raises(FileNotFoundError):
+        exchange(str(tmp_path / "one"), str(tmp_path / "nowhere"))

@@ -2,6 +2,7 @@
 """Exports on a node: whole at their end, never a path outside, not across a restart."""
 
 import asyncio
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError
 from ganeti.model.node_calls.exports import UNFINISHED
+from ganeti.node.exports import Exports
+from ganeti.system import files
 from ganeti.system.boot import boot_identity
 
 NEW = {"directory": f"web1{UNFINISHED}", "dump": "disk0.dump"}
@@ -105,6 +108,51 @@ def test_an_export_replaces_the_older_one_only_with_all_its_dumps(
         node.call("export_finish", name="web1", config=CONFIG + "os = new\n", boot="", dumps=dumps or DUMPS)
     assert node.call("export_info", directory="web1") == CONFIG
     assert node.call("export_dump_sizes", directory="web1", dumps=["disk0.dump"]) == [3]
+
+
+class Crash(Exception):
+    """The node dies."""
+
+
+@pytest.mark.parametrize("can_exchange", [True, False], ids=["exchange", "a file system without exchange"])
+@pytest.mark.parametrize("call", ["rename", "unlink", "rmdir", "fsync"])
+def test_a_crash_while_a_new_export_replaces_the_older_one_loses_neither(
+    node: OneNode, monkeypatch: pytest.MonkeyPatch, call: str, can_exchange: bool
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    newer = CONFIG + "os = new\n"
+    genuine = getattr(os, call)
+    for crash_at in range(1, 20):
+        node.call("export_remove", name="web1")
+        node.call("export_discard", name="web1")
+        begin(node)
+        node.call("export_finish", name="web1", config=CONFIG, boot="", dumps=DUMPS)
+        begin(node)
+        count = itertools.count(1)
+
+        def failing(*args: Any, **kwargs: Any) -> Any:
+            if next(count) == crash_at:  # noqa: B023 -- used within this turn only
+                raise Crash
+            return genuine(*args, **kwargs)
+
+        crashed = False
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, failing)
+            try:
+                Exports(node.paths).publish("web1", newer, DUMPS)
+            except Crash:
+                crashed = True
+        assert node.call("export_list") == ["web1"]
+        assert node.call("export_info", directory="web1") in (CONFIG, newer)
+        assert node.call("export_dump_sizes", directory="web1", dumps=["disk0.dump"]) == [3]
+        if not crashed:
+            break
+        node.call("export_discard", name="web1")
+        assert os.listdir(node.paths.export_dir) == ["web1"], "discard leaves nothing"
+    else:
+        pytest.fail("it never went through")
+    assert os.listdir(node.paths.export_dir) == ["web1"]
 
 
 def test_the_end_of_an_export_may_be_repeated(node: OneNode) -> None:

@@ -28,6 +28,23 @@ def check_places(paths: Paths, hvparams: Mapping[str, Any], names: Iterable[str]
             raise HypervisorError(f"{name} cannot be {value}: {reason}")
 
 
+def check_password(paths: Paths, name: str, path: str) -> None:
+    """The password of a display is a file for that, not the first line of another secret.
+
+    Raises `HypervisorError`.
+    """
+    if not path:
+        return
+    real = os.path.realpath(path)
+    if os.path.dirname(real) == os.path.realpath(paths.sysconf_dir):
+        if "password" not in os.path.basename(real):
+            raise HypervisorError(
+                f"{name} cannot be {path}: of {paths.sysconf_dir} it may be a file with 'password' in its name"
+            )
+    elif (reason := fault(paths, path)) is not None:
+        raise HypervisorError(f"{name} cannot be {path}: {reason}, or name it {paths.sysconf_dir}/password-…")
+
+
 def fault(paths: Paths, path: str) -> str | None:
     """Say why no guest may be given *path* (absolute), or None."""
     real = os.path.realpath(path)
@@ -36,17 +53,17 @@ def fault(paths: Paths, path: str) -> str | None:
     if os.path.dirname(real) == os.path.realpath(paths.sysconf_dir):
         return None if _everybody_reads(real) else f"of {paths.sysconf_dir} a guest gets files that everybody may read"
     for tree in map(paths.under, _TREES):
-        if _is_below(real, tree):
+        if is_below(real, tree):
             return f"a guest gets nothing from below {tree}; put the file into a directory of its own, as /srv/iso"
     kept = (paths.export_dir, paths.backup_dir, paths.backup_scratch_dir, paths.backup_files_dir)
     listed = [paths.under(line) for line in AllowedPaths(paths).listed() if forbidden(line) is None]
     for tree in (*kept, *listed):
-        if _is_below(real, tree) and not real.lower().endswith(".iso"):
+        if is_below(real, tree) and not real.lower().endswith(".iso"):
             return f"disks of guests are kept below {tree}, of which a guest gets images of CDs (*.iso) only"
     return None
 
 
-def _is_below(real: str, tree: str) -> bool:
+def is_below(real: str, tree: str) -> bool:
     found = os.path.realpath(tree)
     return real == found or real.startswith(found.rstrip("/") + "/")
 

@@ -32,6 +32,7 @@ from ganeti.node.hypervisors.kvm import (
     devices,
     emulator,
     launch,
+    named_files,
     process,
     record,
     removable,
@@ -178,6 +179,7 @@ class KvmHypervisor(Hypervisor):
         qemu = await emulator.describe(self.world, self.places, filled)
         checks.check_files(filled)
         guest_files.check_places(self.places.paths, filled)
+        named_files.check(self.places.paths, filled)
         await checks.check_node(filled, qemu, self.places)
 
     def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, CommandError, HypervisorError
+from ganeti.node.hypervisors.kvm import named_files
 from ganeti.node.hypervisors.kvm.parameters import DEFAULT_KVM_PATH
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.ports.node_world import NodeWorld
@@ -72,6 +73,8 @@ class Emulator(msgspec.Struct, frozen=True, kw_only=True):
 def program(hvparams: dict[str, Any]) -> str:
     """Give the path of QEMU; raises `HypervisorError` if there is none."""
     wanted = str(hvparams.get("kvm_path") or DEFAULT_KVM_PATH)
+    if (reason := named_files.program_fault(wanted)) is not None:
+        raise HypervisorError(f"kvm_path cannot be {wanted}: {reason}")
     if os.access(wanted, os.X_OK):
         return wanted
     if wanted == DEFAULT_KVM_PATH and os.access(FALLBACK_PATH, os.X_OK):

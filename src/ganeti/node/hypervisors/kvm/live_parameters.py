@@ -146,6 +146,7 @@ class ParameterChange:
         """Read the password again; a display that was started without one keeps having none."""
         if not path or not self._known.hvparams[name]:
             return False
+        guest_files.check_password(self._places.paths, name, path)
         password = display.read_password(path, name)
         await qmp.execute("set_password", {"protocol": _PASSWORDS[name], "password": password})
         return True

@@ -22,7 +22,17 @@ from ganeti.base.errors import HypervisorError
 from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors import guest_files
-from ganeti.node.hypervisors.kvm import acceleration, checks, emulator, keys, launch, plugging, process, record
+from ganeti.node.hypervisors.kvm import (
+    acceleration,
+    checks,
+    emulator,
+    keys,
+    launch,
+    named_files,
+    plugging,
+    process,
+    record,
+)
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.ports import listen_on_free_port
 from ganeti.node.hypervisors.kvm.process import GuestProcess
@@ -238,6 +248,7 @@ class Migrations:
         opened = {**arriving.hvparams, "kernel_path": "", "initrd_path": ""}
         checks.check_files(opened)
         guest_files.check_places(self.places.paths, opened)
+        named_files.check(self.places.paths, opened)
         await checks.check_node(arriving.hvparams | {"machine_version": arriving.machine}, qemu, self.places)
         wanted = arriving.accelerator
         found = await acceleration.choose(self.world, self.places, qemu, arriving.hvparams)

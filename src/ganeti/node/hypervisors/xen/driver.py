@@ -320,6 +320,7 @@ class XenHypervisor(Hypervisor):
         """xl opens these files as root."""
         used = [name for name in guest_files.PARAMETERS if name not in _unused(filled)]
         guest_files.check_places(self.world.paths, filled, used)
+        guest_files.check_password(self.world.paths, "vnc_password_file", filled.get("vnc_password_file") or "")
 
     def _text(self, spec: InstanceSpec, disks: Sequence[AttachedDisk]) -> str:
         """The configuration of a guest; raises `HypervisorError` where it cannot be one."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Watches guests from the guest LAN: takes the beats they acknowledge, and pings them fifty times a second.
+"""Watches guests from the guest LAN: takes the beats they acknowledge, and pings each of them regularly.
 
-It runs at the hub, alone and isolated (``python -IS observer.py PORT TARGET...``), and prints one line an event, times
-on the monotonic clock: ``ready``, ``beat TIME NAME NUMBER``, ``ping TIME ADDRESS``. It ends with its input.
+It runs at the hub, alone and isolated (``python -IS observer.py PORT SECONDS TARGET...``), and prints a line an event,
+times on the monotonic clock: ``ready``, ``beat TIME NAME NUMBER``, ``ping TIME ADDRESS``. It ends with its input.
 """
 
 import os
@@ -12,7 +12,6 @@ import struct
 import sys
 import time
 
-PING_EVERY_S = 0.02
 ECHO_REQUEST, ECHO_REPLY = 8, 0
 
 
@@ -25,7 +24,8 @@ def checksum(packet: bytes) -> int:
 class Observer:
     """One loop over the listening socket, the guests' connections, and the pings."""
 
-    def __init__(self, port: int, targets: list[str]) -> None:
+    def __init__(self, port: int, ping_every_s: float, targets: list[str]) -> None:
+        self._ping_every_s = ping_every_s
         self._targets = targets
         self._identity = os.getpid() & 0xFFFF
         self._sequence = 0
@@ -46,7 +46,7 @@ class Observer:
             for key, _ in self._events.select(max(0.0, due - time.monotonic())):
                 key.data(key.fileobj)
             if time.monotonic() >= due:
-                due = max(due + PING_EVERY_S, time.monotonic())
+                due = max(due + self._ping_every_s, time.monotonic())
                 self._ping()
 
     def _ping(self) -> None:
@@ -88,4 +88,4 @@ class Observer:
 
 
 if __name__ == "__main__":
-    Observer(int(sys.argv[1]), sys.argv[2:]).run()
+    Observer(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]).run()

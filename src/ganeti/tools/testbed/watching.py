@@ -67,9 +67,10 @@ class Watch:
 
 
 @contextlib.contextmanager
-def watching(bed: Layout, addresses: Sequence[str]) -> Iterator[Watch]:
+def watching(bed: Layout, addresses: Sequence[str], ping_every_s: float = 0.02) -> Iterator[Watch]:
     """Run the observer at the hub while the block lasts."""
-    words = [*network.in_hub(bed), "/usr/bin/python3", "-IS", observer.__file__, str(PORT), *addresses]
+    words = [*network.in_hub(bed), "/usr/bin/python3", "-IS", observer.__file__]
+    words += [str(PORT), str(ping_every_s), *addresses]
     watch = Watch()
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from ganeti.base.errors import CommandError, TransportError
 from ganeti.system.files import single_digit, take_number
+from ganeti.tools.import_export import gzip_stream
 from ganeti.tools.import_export.sinks import NewFile, Pipe, Sink
 from ganeti.wire.transfer_files import Program, Task
 
@@ -109,8 +110,13 @@ def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> N
     """Bring everything into the connection, which stays open. Raises `CommandError`, `OSError`."""
     source = _source(task, meter, running)
     mark = _MARK + task.magic.encode() if task.magic else b""
+    isal = gzip_stream.library() if task.compress == gzip_stream.PACKED_HERE else None
     if task.compress == "none":
         _pump(_reading(source, mark), tunnel.sendall, meter, len(mark))
+    elif isal is not None:
+        meter.bytes -= len(mark)
+        read = gzip_stream.packed(isal, _counted(_reading(source, mark), meter))
+        _pump(read, tunnel.sendall, Meter(), 0)
     else:
         process = running.start(_compressor(task.compress), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None and process.stdout is not None
@@ -122,8 +128,10 @@ def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> N
 
 def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> None:
     """Take everything from the connection until the sender closes it. Raises `TransportError`, `CommandError`."""
-    if task.compress == "none":
-        read = _checked(_receiving(tunnel), task.magic)
+    isal = gzip_stream.library() if task.compress in gzip_stream.TOOLS else None
+    if task.compress == "none" or isal is not None:
+        come = _receiving(tunnel)
+        read = _checked(come if isal is None else gzip_stream.unpacked(isal, come), task.magic)
         _pump_and_close(read, _target(task, running), meter, 0)
     else:
         words = [*_compressor(task.compress), "-d"]
@@ -198,6 +206,15 @@ def _receiving(tunnel: ssl.SSLSocket) -> Callable[[], bytes]:
         return bytes(view[:filled])
 
     return read
+
+
+def _counted(read: Callable[[], bytes], meter: Meter) -> Callable[[], bytes]:
+    def counting() -> bytes:
+        data = read()
+        meter.bytes += len(data)
+        return data
+
+    return counting
 
 
 def _checked(read: Callable[[], bytes], magic: str) -> Callable[[], bytes]:

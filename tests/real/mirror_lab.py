@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ganeti.base.paths import Paths
-from ganeti.mirrord.telling import PORT as MAINTENANCE_PORT
+from ganeti.calls.maintenance_reports import PORT as MAINTENANCE_PORT
 from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.certificates import Authority, create_authority, issue_node_certificate

@@ -12,10 +12,11 @@ from ganeti.base.paths import Paths
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.luxi_client import LuxiClient
+from ganeti.calls.maintenance_reports import PORT
 from ganeti.daemons.master_checks import check_node
 from ganeti.daemons.master_start import Mastery, as_master
 from ganeti.daemons.node_daemon import ClusterKey
-from ganeti.maintd.answers import PORT, Answers
+from ganeti.maintd.answers import Answers
 from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
 from ganeti.maintd.looking import Looker
 from ganeti.maintd.losses import LossesHeard

@@ -14,8 +14,6 @@ from ganeti.wire.diagnose_report import REFUSALS
 from ganeti.wire.guest_report import PATH
 from ganeti.wire.loss_report import PATH as LOSSES
 
-PORT = 1816
-
 
 class Answers:
     """Tells what the configuration says of maintenance now."""

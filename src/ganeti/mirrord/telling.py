@@ -9,21 +9,17 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from ganeti.base.errors import GanetiError
+from ganeti.calls.maintenance_reports import PORT, send_report
 from ganeti.node.storage.mirror.requests import Opened
 from ganeti.system.event_loop import Background
 from ganeti.wire.loss_report import PATH, LossReport, write_loss_report
 
-PORT = 1816
-"""Of the maintenance daemon."""
 WAIT_S = 5.0
 """So long a guest waits for a master that does not answer."""
 REFUSED_S = 1.0
 """So long for one where no maintenance daemon runs: it may be starting again."""
-_ANSWER_S = 10.0
 _AGAIN_S = 0.2
 _AT_MOST_S = 10.0
-_ACCEPTED = b" 202 "
 _log = logging.getLogger(__name__)
 
 
@@ -93,27 +89,7 @@ class Teller:
 
     async def _tell_once(self, report: LossReport) -> str:
         """Gives why the master does not know, or nothing."""
-        fault, self._is_refused = "its address is not known", False
-        for address in self._master()[1]:
-            try:
-                async with asyncio.timeout(_ANSWER_S):
-                    fault = await self._post(address, write_loss_report(report, time.time(), self._key()))
-                if not fault:
-                    return ""
-            except ConnectionRefusedError:
-                fault, self._is_refused = f"no ganeti-maintd answers on {address}", True
-            except (OSError, TimeoutError, GanetiError) as err:
-                fault = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
+        fault, self._is_refused = await send_report(
+            self._master()[1], PATH, lambda: write_loss_report(report, time.time(), self._key()), self._port
+        )
         return fault
-
-    async def _post(self, address: str, body: bytes) -> str:
-        reader, writer = await asyncio.open_connection(address, self._port)
-        try:
-            host = f"[{address}]" if ":" in address else address
-            head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            writer.write(head.encode() + body)
-            await writer.drain()
-            status = await reader.readline()
-            return "" if _ACCEPTED in status else status.decode(errors="replace").strip() or "it hangs up"
-        finally:
-            writer.close()

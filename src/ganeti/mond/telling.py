@@ -15,14 +15,12 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ganeti.base.errors import GanetiError
+from ganeti.calls.maintenance_reports import PORT, send_report
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.system.event_loop import Background
 from ganeti.wire.guest_report import PATH, GuestReport, write_guest_report
 
-MAINTENANCE_PORT = 1816
-_ANSWER_S = 10.0
 _AGAIN_S = (2.0, 8.0, 30.0)
-_ACCEPTED = b" 202 "
 _log = logging.getLogger(__name__)
 
 
@@ -66,8 +64,10 @@ class GuestEnds:
 class Teller:
     """*masters* gives the addresses where the maintenance daemon may be, *key* the cluster's key."""
 
-    def __init__(self, node: str, masters: Callable[[], Sequence[str]], key: Callable[[], bytes]) -> None:
-        self._node, self._masters, self._key = node, masters, key
+    def __init__(
+        self, node: str, masters: Callable[[], Sequence[str]], key: Callable[[], bytes], port: int = PORT
+    ) -> None:
+        self._node, self._masters, self._key, self._port = node, masters, key, port
         self._background = Background()
 
     def tell(self, ended: Sequence[str] | None, running: Sequence[str]) -> None:
@@ -79,31 +79,14 @@ class Teller:
         await self._background.cancel()
 
     async def _tell(self, report: GuestReport) -> None:
-        fault = "no address of the master is known"
+        fault = ""
         for pause_s in (*_AGAIN_S, None):
-            for address in self._masters():
-                try:
-                    async with asyncio.timeout(_ANSWER_S):
-                        fault = await _post(address, write_guest_report(report, self._key()))
-                    if not fault:
-                        return
-                except (OSError, TimeoutError) as err:
-                    fault = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
+            fault = (
+                await send_report(self._masters(), PATH, lambda: write_guest_report(report, self._key()), self._port)
+            ).text
+            if not fault:
+                return
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
         what = f"that {', '.join(report.ended)} ended" if report.ended else "which guests run"
         _log.info("the maintenance daemon cannot be told %s (%s): the watcher looks in its round", what, fault)
-
-
-async def _post(address: str, body: bytes) -> str:
-    """Send one report; gives why it was not taken, or nothing. Raises `OSError`."""
-    reader, writer = await asyncio.open_connection(address, MAINTENANCE_PORT)
-    try:
-        host = f"[{address}]" if ":" in address else address
-        head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
-        status = await reader.readline()
-        return "" if _ACCEPTED in status else status.decode(errors="replace").strip() or "it hangs up"
-    finally:
-        writer.close()

@@ -52,8 +52,7 @@ def test_a_report_is_sent_again_until_it_is_taken(monkeypatch: pytest.MonkeyPatc
                 taken.set()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        monkeypatch.setattr(telling, "MAINTENANCE_PORT", server.sockets[0].getsockname()[1])
-        teller = Teller("node1", lambda: ["127.0.0.1"], lambda: KEY)
+        teller = Teller("node1", lambda: ["127.0.0.1"], lambda: KEY, server.sockets[0].getsockname()[1])
         teller.tell(["web1"], ["web2"])
         await asyncio.wait_for(taken.wait(), 60)
         await teller.close()

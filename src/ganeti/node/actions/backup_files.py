@@ -27,6 +27,7 @@ from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.actions.instances import start_on
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.backups import served, volumes
+from ganeti.node.backups.fat_files import FatFiles
 from ganeti.node.backups.guest_files import GuestFiles
 from ganeti.node.backups.room import require_room, room
 from ganeti.node.backups.served import ServedChain
@@ -135,7 +136,8 @@ async def _disk(node: NodeState, name: str, disk: int) -> str:
 def _files(node: NodeState, name: str, file_system: FileSystem, descriptor: int) -> GuestFiles:
     spool = _spool(node, name)
     os.makedirs(spool, mode=0o700, exist_ok=True)
-    return GuestFiles(node.world, file_system, descriptor, spool)
+    reader = FatFiles if file_system.kind == volumes.FAT else GuestFiles
+    return reader(node.world, file_system, descriptor, spool)
 
 
 def _shown_as(name: str, disk: int) -> str:

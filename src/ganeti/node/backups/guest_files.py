@@ -17,10 +17,9 @@ from ganeti.node.backups import volumes
 from ganeti.node.backups.room import require_room
 from ganeti.ports.node_world import NodeWorld
 
-_ROOT = 2
 _MOST_LINKS = 40
 _MOST_ENTRIES = 10_000
-_LARGEST_LISTING, _LONGEST_LINK = 64 * 1024 * 1024, 4096
+LARGEST_LISTING, _LONGEST_LINK = 64 * 1024 * 1024, 4096
 _TAKE_S = 24 * 3600.0
 _ENTRY = re.compile(r"^/(\d+)/(\d{6})/(\d+)/(\d+)/([^/]*)/(\d*)/$", re.M)
 _FAST_LINK = re.compile(r'^Fast link dest: "(.*)"\s*\Z', re.M | re.S)
@@ -30,11 +29,14 @@ _MOTTO = re.compile(r"debugfs \d.*")
 class GuestFiles:
     """One file system; raises `BlockDeviceError` for what is damaged."""
 
+    root = 2
+    """Its inode."""
+
     def __init__(self, world: NodeWorld, file_system: FileSystem, descriptor: int, spool: str) -> None:
         """*descriptor*: its disk, open for reading; *spool*: a directory for what is read."""
         self._world, self._spool = world, spool
         self._descriptor = descriptor
-        self._image = f"{volumes.name_of(descriptor)}?offset={file_system.offset}"
+        self._name, self._offset = volumes.name_of(descriptor), file_system.offset
 
     async def find(self, path: str) -> FoundPath | None:
         """Symbolic links are followed, inside the file system."""
@@ -56,14 +58,14 @@ class GuestFiles:
             raise BlockDeviceError(f"{shown(path)} is no regular file in this backup")
         _, inode, file = found
         require_room(self._spool, file.size, f"{shown(path)} of node {self._world.node_name}'s backup")
-        await self._say(f"cat <{inode}>", target, file.size, timeout_s=_TAKE_S)
+        await self._say(self._cat(inode, file), target, file.size, timeout_s=_TAKE_S)
         if (size := os.stat(target).st_size) != file.size:
             raise BlockDeviceError(f"{shown(path)} has {file.size} bytes, and {size} could be read: is there room?")
 
     async def _walk(self, path: str) -> tuple[str, int, GuestFile] | None:
         """Path without links, inode and file."""
         todo = [part for part in path.split("/") if part]
-        root = (await self._entries(_ROOT))["."]
+        root = (await self._entries(self.root))["."]
         trail: list[tuple[str, int, GuestFile]] = [("", root[0], root[1])]
         links = 0
         while todo:
@@ -75,9 +77,10 @@ class GuestFiles:
                 continue
             if not stat.S_ISDIR(trail[-1][2].mode):
                 return None
-            found = (await self._entries(trail[-1][1])).get(name)
-            if found is None:
+            known = self._look_up(await self._entries(trail[-1][1]), name)
+            if known is None:
                 return None
+            name, found = known
             if not stat.S_ISLNK(found[1].mode):
                 trail.append((name, *found))
                 continue
@@ -91,7 +94,7 @@ class GuestFiles:
         return "/" + "/".join(each[0] for each in trail[1:]), trail[-1][1], trail[-1][2]
 
     async def _entries(self, inode: int) -> dict[str, tuple[int, GuestFile]]:
-        text = await self._said(f"ls -p <{inode}>", _LARGEST_LISTING)
+        text = await self._said(f"ls -p <{inode}>", LARGEST_LISTING)
         return {
             name: (
                 int(number),
@@ -101,11 +104,23 @@ class GuestFiles:
             if int(number)
         }
 
+    def _look_up(
+        self, entries: dict[str, tuple[int, GuestFile]], name: str
+    ) -> tuple[str, tuple[int, GuestFile]] | None:
+        return (name, entries[name]) if name in entries else None
+
     async def _link(self, inode: int, file: GuestFile) -> str:
         if file.size > _LONGEST_LINK:
             raise BlockDeviceError(f"The symbolic link {shown(file.name)} is damaged")
-        fast = _FAST_LINK.search(await self._said(f"stat <{inode}>", _LARGEST_LISTING))
-        return fast[1] if fast else await self._said(f"cat <{inode}>", _LONGEST_LINK)
+        fast = _FAST_LINK.search(await self._said(f"stat <{inode}>", LARGEST_LISTING))
+        return fast[1] if fast else await self._said(self._cat(inode, file), _LONGEST_LINK)
+
+    def _words(self, command: str) -> list[str]:
+        return ["debugfs", "-R", command, f"{self._name}?offset={self._offset}"]
+
+    def _cat(self, inode: int, file: GuestFile) -> str:
+        del file
+        return f"cat <{inode}>"
 
     async def _said(self, command: str, most_bytes: int) -> str:
         with tempfile.NamedTemporaryFile(dir=self._spool) as file:
@@ -113,7 +128,7 @@ class GuestFiles:
             return file.read(most_bytes).decode("utf-8", "replace")
 
     async def _say(self, command: str, stdout_path: str, most_bytes: int, *, timeout_s: float = 120.0) -> None:
-        words = ["debugfs", "-R", command, self._image]
+        words = self._words(command)
         done = await volumes.as_nobody(
             self._world,
             words,

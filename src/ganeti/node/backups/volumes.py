@@ -2,7 +2,8 @@
 """What lies on a backed-up disk: its partitions, and their file systems.
 
 A guest wrote these bytes, so no code of this daemon or of the kernel reads them: programs of util-linux and e2fsprogs
-do, as a user that owns nothing, without capabilities, without a network, and with bounded memory and time.
+and `fat_program` do, as a user that owns nothing, without capabilities, without a network, and with bounded memory and
+time.
 """
 
 import contextlib
@@ -15,7 +16,8 @@ from ganeti.ports.node_world import Completed, NodeWorld
 
 READER = 65534
 """The user that reads what guests wrote: nobody."""
-READABLE = ("ext2", "ext3", "ext4")
+FAT = "vfat"
+READABLE = ("ext2", "ext3", "ext4", FAT)
 _SECTOR = 512
 _MEMORY_BYTES = 2 * 1024**3
 _ANSWER_S = 120.0

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Files of FAT, read by `fat_program`: names are found whatever their case, owners are root, links there are none."""
+
+import json
+import stat
+import sys
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.backup_files import GuestFile
+from ganeti.node.backups import fat_program
+from ganeti.node.backups.guest_files import LARGEST_LISTING, GuestFiles
+
+ROOT = 0
+
+
+class FatFiles(GuestFiles):
+    """Numbers of inodes are those of first clusters here."""
+
+    root = ROOT
+
+    async def _entries(self, inode: int) -> dict[str, tuple[int, GuestFile]]:
+        text = await self._said(f"list {inode}", LARGEST_LISTING)
+        try:
+            found = [json.loads(line) for line in text.splitlines()]
+        except ValueError as err:
+            raise BlockDeviceError("The file system in the backup cannot be read: it has too many files") from err
+        entries = {each["name"]: (each["cluster"], _file(each)) for each in found}
+        return {".": (ROOT, GuestFile(name=".", mode=stat.S_IFDIR | 0o755, uid=0, gid=0, size=0)), **entries}
+
+    def _look_up(
+        self, entries: dict[str, tuple[int, GuestFile]], name: str
+    ) -> tuple[str, tuple[int, GuestFile]] | None:
+        for known, found in entries.items():
+            if known.casefold() == name.casefold():
+                return known, found
+        return None
+
+    def _words(self, command: str) -> list[str]:
+        return [sys.executable, "-IS", fat_program.__file__, self._name, str(self._offset), *command.split()]
+
+    def _cat(self, inode: int, file: GuestFile) -> str:
+        return f"cat {inode} {file.size}"
+
+
+def _file(entry: dict[str, object]) -> GuestFile:
+    kind = stat.S_IFDIR | 0o755 if entry["directory"] else stat.S_IFREG | (0o444 if entry["read_only"] else 0o644)
+    return GuestFile(name=str(entry["name"]), mode=kind, uid=0, gid=0, size=int(str(entry["size"])))

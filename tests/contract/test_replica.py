@@ -25,7 +25,7 @@ from ganeti.base.version import RELEASE
 from ganeti.master.config.importing import import_commit
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, StepAnswer, make_put
-from ganeti.master.replication.membership import Membership
+from ganeti.model.membership import Membership
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.wconfd.replication_log import encode_commit, encode_step
 

@@ -17,7 +17,8 @@ from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Operation
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
-from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy, Membership
+from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.verify import NodeChecks
 from ganeti.model.placement_requests import to_protocol
@@ -80,7 +81,9 @@ class FakeConfig:
             if node.master_candidate and not node.offline
         } | self.not_in_sync
         members = [uuid for uuid, copy in copies.items() if copy.in_sync]
-        return Copies(epoch=1, membership=Membership(version=(1, 1), members=members), position=(1, 9), nodes=copies)
+        return Copies(
+            epoch=1, membership=Membership(version=(1, 1), members=tuple(members)), position=(1, 9), nodes=copies
+        )
 
 
 class FakeNodes:

@@ -35,14 +35,15 @@ from ganeti.master.mastership.messages import (
 )
 from ganeti.master.mastership.takeover import TakeOver
 from ganeti.master.replication.quorum import shrink_quorum, take_over_quorum
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
 
 @dataclass
 class Copy:
     promised: int
     holder: str
-    membership: KnownMembership
+    membership: Membership
     records: frozenset[int]
 
 
@@ -52,7 +53,7 @@ class Master:
 
     node: str
     epoch: int
-    membership: KnownMembership
+    membership: Membership
     synced: set[str] = field(default_factory=set)
 
 
@@ -61,7 +62,7 @@ class Claimant:
     machine: TakeOver
     asked: list[tuple[str, int]] = field(default_factory=list)
     """(node, epoch) still to be asked, epoch 0 before the promises."""
-    writes: KnownMembership | None = None
+    writes: Membership | None = None
     """What is to be written at those."""
 
 
@@ -72,7 +73,7 @@ class Cluster:
         self.begins = 0
         count = random.randint(1, 5)
         self.nodes = [f"n{number}" for number in range(count)]
-        everybody = KnownMembership((1, 1), tuple(self.nodes))
+        everybody = Membership((1, 1), tuple(self.nodes))
         self.copies = {node: Copy(1, "n0", everybody, frozenset()) for node in self.nodes}
         self.masters = [Master("n0", 1, everybody, set(self.nodes))]
         self.claimants: list[Claimant] = []
@@ -126,7 +127,7 @@ class Cluster:
         if gone == one.node or gone not in one.membership.members or self.copies[one.node].promised > one.epoch:
             return
         version = (one.epoch, one.membership.version[1] + 1)
-        fewer = KnownMembership(version, tuple(node for node in one.membership.members if node != gone))
+        fewer = Membership(version, tuple(node for node in one.membership.members if node != gone))
         told = [one.node]
         told += [node for node in self.reached() if node != one.node and self.accepts(node, one)]
         for node in told:
@@ -135,7 +136,7 @@ class Cluster:
         if len(told) >= shrink_quorum(len(self.nodes)):
             one.membership = fewer
         else:
-            one.membership = KnownMembership(version, one.membership.members)
+            one.membership = Membership(version, one.membership.members)
 
     def grow(self) -> None:
         """A node gets everything, is waited for from then on, and then is written down at all members."""
@@ -145,7 +146,7 @@ class Cluster:
             return
         if not all(self.accepts(each, one) for each in (*one.membership.members, node) if each != one.node):
             return
-        more = KnownMembership((one.epoch, one.membership.version[1] + 1), (*one.membership.members, node))
+        more = Membership((one.epoch, one.membership.version[1] + 1), (*one.membership.members, node))
         for each in more.members:
             self.copies[each].membership = more
             self.copies[each].records = self.copies[one.node].records
@@ -232,7 +233,7 @@ class Cluster:
         assert not missing, f"{me} begins epoch {begin.epoch} without {missing}"
         if copy.promised > begin.epoch:
             return  # it has promised itself away in the meantime: WConfD will not start
-        membership = KnownMembership((begin.epoch, 1), begin.members)
+        membership = Membership((begin.epoch, 1), begin.members)
         copy.membership = membership
         self.masters.append(Master(me, begin.epoch, membership, {me}))
 

@@ -17,8 +17,8 @@ from ganeti.master.replication import effects as todo
 from ganeti.master.replication import events
 from ganeti.master.replication.followers import Timing
 from ganeti.master.replication.machine import Machine
-from ganeti.master.replication.membership import Kept, Membership
 from ganeti.master.replication.quorum import take_over_quorum
+from ganeti.model.membership import Kept, Membership
 
 Record = tuple[int, int, tuple[str, ...]]
 """Epoch, serial, and who the candidates are from here on."""

@@ -28,12 +28,12 @@ from ganeti.master.mastership.conduct import take_over
 from ganeti.master.mastership.messages import Begin, Claim
 from ganeti.master.mastership.takeover import FORCED_STEP
 from ganeti.master.operations.cluster.master_ip import taking
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls import Answer as Given
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.mastership import NodeStopMaster
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership, Promise, ReplicaMembers
+from ganeti.model.node_calls.replica import CopyAnswer, Promise, ReplicaMembers
 from ganeti.model.objects import Cluster, Node
-from ganeti.model.replica_records import MembershipRecord
 from ganeti.system.accounts import RUN_DIR_MODE
 from ganeti.system.files import open_among_others
 from ganeti.wire.framing_sync import ask
@@ -182,9 +182,8 @@ class NodesByCalls:
         request = Promise(**self._caller(epoch), ask_only=ask_only, position=self._copy.position)
         return await self._ask(node, request, ANSWER_WITHIN_S)
 
-    async def write_members(self, node: str, membership: KnownMembership) -> None:
-        record = MembershipRecord(version=membership.version, members=list(membership.members))
-        request = ReplicaMembers(**self._caller(membership.version[0]), membership=record)
+    async def write_members(self, node: str, membership: Membership) -> None:
+        request = ReplicaMembers(**self._caller(membership.version[0]), membership=membership)
         answer = await self._ask(node, request, ANSWER_WITHIN_S)
         if answer.refused:
             raise NodeCallError(answer.sentence or answer.refused)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from ganeti.base.errors import GanetiError
+from ganeti.model.membership import Membership
 
 MASTER: Literal["master"] = "master"
 IN_SYNC: Literal["in-sync"] = "in-sync"
@@ -53,13 +54,6 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> str:
         """Value of the node field `sync_state`."""
         return f"{self.state}: {self.why}" if self.state == BEHIND and self.why else self.state
-
-
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes that every acknowledged record is on, the master among them."""
-
-    version: tuple[int, int]
-    members: list[str]
 
 
 class Copies(msgspec.Struct, frozen=True, kw_only=True):

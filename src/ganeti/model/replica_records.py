@@ -31,13 +31,6 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     step: WireStep | None = None
 
 
-class MembershipRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The nodes that every acknowledged record is on; a later one has a greater version (epoch, number)."""
-
-    version: Position
-    members: list[str]
-
-
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who sends a record or asks for a promise: the first arguments of every call."""
 

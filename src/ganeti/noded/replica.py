@@ -15,8 +15,9 @@ from ganeti.base import version
 from ganeti.base.clocks import clock_fault
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls.mastership import MasterEnded
-from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, Position, WireStep
 from ganeti.node.promises import Promise, established_epoch, refusal_sentence
 from ganeti.noded.replica_place import ReplicaPlace
 from ganeti.ports.replica import CLOCK, CLUSTER, DAMAGED, DISK, EPOCH, GAP, MASTER, SOFTWARE, Answer
@@ -77,7 +78,7 @@ class Replica:
         files: dict[str, str | None],
         archived: list[int],
         serial: int,
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         acknowledged: Acknowledged | None = None,
     ) -> Answer:
         """See `replica_append`."""
@@ -99,7 +100,7 @@ class Replica:
         position: Position,
         config: str,
         steps: list[WireStep],
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         digest: str,
         acknowledged: Acknowledged | None = None,
     ) -> Answer:
@@ -113,7 +114,7 @@ class Replica:
 
         return await self._whole(self._as_follower(caller, work, may_replace=True))
 
-    async def members(self, caller: Caller, membership: MembershipRecord) -> Answer:
+    async def members(self, caller: Caller, membership: Membership) -> Answer:
         """See `replica_members`."""
 
         async def work(copy: "ReplicaCopy") -> Answer:
@@ -291,7 +292,7 @@ class Replica:
             "names": await self._place.named_master(),
         }
 
-    def _told(self, position: Position | None, digest: str, membership: MembershipRecord | None) -> Answer:
+    def _told(self, position: Position | None, digest: str, membership: Membership | None) -> Answer:
         promise = self._keeper.promise
         self._established = established_epoch(position, None if membership is None else membership.version)
         return {

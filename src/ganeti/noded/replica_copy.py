@@ -29,15 +29,9 @@ from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.publication import PublishedForm
 from ganeti.master.config.records import Commit, ObjectKey, Position, Put, StepAnswer
 from ganeti.model.configuration import Configuration
+from ganeti.model.membership import Membership
 from ganeti.model.objects import CONTAINERS, KINDS, SINGLES
-from ganeti.model.replica_records import (
-    Acknowledged,
-    CommitRecord,
-    MembershipRecord,
-    WireStep,
-    answer_of,
-    fragment_of,
-)
+from ganeti.model.replica_records import Acknowledged, CommitRecord, WireStep, answer_of, fragment_of
 from ganeti.node.promises import established_epoch
 from ganeti.node.ssconf import NewestSsconf
 from ganeti.noded.replica_publication import ReplicaPublication, file_digest
@@ -160,7 +154,7 @@ class ReplicaCopy:
         self,
         after: Position,
         records: Sequence[CommitRecord],
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         ended_jobs: Sequence[int],
         write_first: Callable[[], None],
     ) -> None:
@@ -193,7 +187,7 @@ class ReplicaCopy:
         position: Position,
         data: bytes,
         steps: Sequence[WireStep],
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         digest: str,
     ) -> None:
         """Replace everything; raises `ReplicaFaultError` for a configuration that is not what *digest* says.
@@ -218,7 +212,7 @@ class ReplicaCopy:
         self.membership = newer or self.membership
         await self._maintain()
 
-    async def keep_members(self, membership: MembershipRecord) -> None:
+    async def keep_members(self, membership: Membership) -> None:
         newer = self._newer(membership)
         if newer is not None:
             await self._in_turn(self._store.apply, [], newer)
@@ -259,7 +253,7 @@ class ReplicaCopy:
         if self._store.wants_maintenance:
             await self._in_turn(self._store.maintain)
 
-    def _newer(self, membership: MembershipRecord | None) -> MembershipRecord | None:
+    def _newer(self, membership: Membership | None) -> Membership | None:
         known = self.membership
         if membership is None or (known is not None and membership.version <= known.version):
             return None

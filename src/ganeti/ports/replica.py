@@ -7,8 +7,9 @@ epoch, "holder": uuid or null, "established": epoch}`, where nothing has changed
 
 from typing import Any, Protocol
 
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls.mastership import MasterEnded
-from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, Position, WireStep
 
 EPOCH = "epoch"
 CLUSTER = "cluster"
@@ -36,7 +37,7 @@ class ReplicaPort(Protocol):
         files: dict[str, str | None],
         archived: list[int],
         serial: int,
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         acknowledged: Acknowledged | None = None,
     ) -> Answer: ...
 
@@ -46,14 +47,14 @@ class ReplicaPort(Protocol):
         position: Position,
         config: str,
         steps: list[WireStep],
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         digest: str,
         acknowledged: Acknowledged | None = None,
     ) -> Answer: ...
 
     async def queue_list(self, caller: Caller) -> Answer: ...
 
-    async def members(self, caller: Caller, membership: MembershipRecord) -> Answer: ...
+    async def members(self, caller: Caller, membership: Membership) -> Answer: ...
 
     async def promise(self, caller: Caller, ask_only: bool) -> Answer: ...
 

@@ -19,8 +19,8 @@ from ganeti.base.errors import UNREADABLE_JSON, ConfigurationError
 from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
 from ganeti.master.config.store import Loaded, StoredCommit
 from ganeti.master.config.stream import COMMITS_KEPT, event_of
-from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration
+from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import KINDS, ConfigObject
 
 _log = logging.getLogger(__name__)

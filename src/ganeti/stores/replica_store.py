@@ -20,8 +20,8 @@ from ganeti.base.paths import database_uri
 from ganeti.master.config.fingerprint import Fingerprint
 from ganeti.master.config.records import Commit, Position, StepAnswer
 from ganeti.master.config.store import Loaded
+from ganeti.model.membership import Membership
 from ganeti.model.objects import CLUSTER_KEY
-from ganeti.model.replica_records import MembershipRecord
 from ganeti.node.promises import established_epoch
 from ganeti.ports.replica import DAMAGED, DISK, SOFTWARE
 from ganeti.stores.config_store import SCHEMA_VERSION, SqliteStore, is_corrupt, weight
@@ -57,7 +57,7 @@ class Content:
 
     position: Position | None = None
     digest: str = ""
-    membership: MembershipRecord | None = None
+    membership: Membership | None = None
     loaded: Loaded | None = None
     """The configuration itself, where that was asked for."""
 
@@ -82,9 +82,7 @@ class ReplicaStore(SqliteStore):
         """Whether it was written by an earlier release: opening it for writing brings it up."""
         return 0 < int(self._db.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION
 
-    def apply(
-        self, commits: Sequence[Commit], membership: MembershipRecord | None, ended_jobs: Iterable[int] = ()
-    ) -> None:
+    def apply(self, commits: Sequence[Commit], membership: Membership | None, ended_jobs: Iterable[int] = ()) -> None:
         """Take over records and a membership durably, all or none, and forget the steps of jobs that are archived.
 
         Raises `ConfigurationError`.
@@ -104,7 +102,7 @@ class ReplicaStore(SqliteStore):
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
         self._uncheckpointed += len(commits)
 
-    def restore(self, commit: Commit, steps: Iterable[StepAnswer], membership: MembershipRecord | None) -> None:
+    def restore(self, commit: Commit, steps: Iterable[StepAnswer], membership: Membership | None) -> None:
         """Replace everything by a whole commit, in one transaction; raises `ConfigurationError`."""
         try:
             with self._transaction():
@@ -118,7 +116,7 @@ class ReplicaStore(SqliteStore):
             raise ConfigurationError(f"The configuration database {self._path} cannot be written: {err}") from err
         self._uncheckpointed += weight([commit])
 
-    def read_membership(self) -> MembershipRecord | None:
+    def read_membership(self) -> Membership | None:
         """Who the members are, if it is as it was written: a replica keeps a sum beside it, a master the value twice.
 
         Raises `ReplicaFaultError`.
@@ -135,7 +133,7 @@ class ReplicaStore(SqliteStore):
                     DAMAGED,
                     f"The configuration database {self._path} is damaged: its list of members is not as written",
                 )
-        return msgspec.json.decode(text, type=MembershipRecord)
+        return msgspec.json.decode(text, type=Membership)
 
     def read_marks(self, node_name: str) -> Marks:
         row = self._db.execute(
@@ -212,7 +210,7 @@ class ReplicaStore(SqliteStore):
         row = (step.job, step.attempt, step.step, step.settles, step.lock_file, step.answer)
         self._db.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?, ?, ?, ?)", row)
 
-    def _set_membership(self, membership: MembershipRecord | None) -> None:
+    def _set_membership(self, membership: Membership | None) -> None:
         if membership is not None:
             text = msgspec.json.encode(membership).decode()
             self._db.executemany(_SET_META, [(_MEMBERSHIP, text), (_SUM, _sum_of(text))])

@@ -14,8 +14,8 @@ from ganeti.base.version import RELEASE
 from ganeti.master.mastership.conduct import take_over
 from ganeti.master.mastership.messages import Begin, Claim
 from ganeti.model.configuration import Configuration
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership, Promise, ReplicaMembers
-from ganeti.model.replica_records import MembershipRecord
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer, Promise, ReplicaMembers
 from ganeti.ports.nodes import NodesPort, ask
 
 _log = logging.getLogger(__name__)
@@ -49,9 +49,8 @@ class _Nodes:
         request = Promise(**self._caller(epoch), ask_only=ask_only, position=self._config.position)
         return await ask(self._nodes, node, request, deadline_s=_ANSWER_WITHIN_S)
 
-    async def write_members(self, node: str, membership: KnownMembership) -> None:
-        record = MembershipRecord(version=membership.version, members=list(membership.members))
-        request = ReplicaMembers(**self._caller(membership.version[0]), membership=record)
+    async def write_members(self, node: str, membership: Membership) -> None:
+        request = ReplicaMembers(**self._caller(membership.version[0]), membership=membership)
         answer = await ask(self._nodes, node, request, deadline_s=_ANSWER_WITHIN_S)
         if answer.refused:
             raise NodeCallError(answer.sentence or answer.refused)

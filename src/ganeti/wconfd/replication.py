@@ -34,7 +34,7 @@ from ganeti.master.replication.effects import (
 from ganeti.master.replication.events import Event
 from ganeti.master.replication.followers import State, Timing
 from ganeti.master.replication.machine import Machine
-from ganeti.master.replication.membership import Kept
+from ganeti.model.membership import Kept
 from ganeti.model.objects import Node
 from ganeti.ports.nodes import NodesPort
 from ganeti.system.event_loop import Background

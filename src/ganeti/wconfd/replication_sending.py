@@ -32,7 +32,7 @@ from ganeti.master.replication.events import (
     StateKnown,
 )
 from ganeti.master.replication.followers import Timing
-from ganeti.master.replication.membership import Membership
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls.replica import (
     CopyAnswer,
     FromMaster,
@@ -43,7 +43,7 @@ from ganeti.model.node_calls.replica import (
     ReplicaSnapshot,
     ReplicaState,
 )
-from ganeti.model.replica_records import CommitRecord, MembershipRecord
+from ganeti.model.replica_records import CommitRecord
 from ganeti.ports.nodes import NodesPort, ask
 from ganeti.wconfd.replication_log import ReplicationLog, encode_step
 from ganeti.wconfd.replication_queue import Files, QueueFiles, digest_of, pieces_of
@@ -145,7 +145,7 @@ class Sender:
 
     async def ask_members(self, node: str, membership: Membership) -> list[Event]:
         try:
-            request = ReplicaMembers(**self._identity.arguments(), membership=_record(membership))
+            request = ReplicaMembers(**self._identity.arguments(), membership=membership)
             answer = await self._ask(node, request, self._timing.take_s)
         except Refused as err:
             seen = await self._refused(node, err) if err.reason == _EPOCH else []
@@ -183,7 +183,7 @@ class Sender:
         taken = self._taken.pop(node, {})
         files, digests = await self._files_of(names, request.up_to)
         files = {name: content for name, content in files.items() if taken.get(name) != digests[name]}
-        membership = None if request.membership is None else _record(request.membership)
+        membership = request.membership
         if not (files or archived or commits.encoded or membership):
             self._taken[node] = taken
             return [Acked(node, commits.up_to, request.up_to, None)]
@@ -219,7 +219,7 @@ class Sender:
         commits: list[msgspec.Raw],
         files: dict[str, str | None],
         archived: list[int],
-        membership: MembershipRecord | None,
+        membership: Membership | None,
         acknowledged: tuple[Position, str] | None = None,
     ) -> CopyAnswer:
         size_bytes = sum(len(bytes(commit)) for commit in commits)
@@ -247,7 +247,7 @@ class Sender:
             position=taken.position,
             config=config,
             steps=[encode_step(step) for step in taken.steps],
-            membership=_record(request.membership),
+            membership=request.membership,
             digest=taken.digest,
             acknowledged=self._log.state_at(told),
         )
@@ -299,10 +299,6 @@ class Sender:
 
 
 _FILES_AT_ONCE = 256
-
-
-def _record(membership: Membership) -> MembershipRecord:
-    return MembershipRecord(version=membership.version, members=list(membership.members))
 
 
 def _pack(parts: list[bytes]) -> str:

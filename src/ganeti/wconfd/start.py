@@ -23,8 +23,8 @@ from ganeti.master.config.records import Commit, make_put
 from ganeti.master.config.store import Loaded, StoredCommit
 from ganeti.master.config.stream import event_of
 from ganeti.master.mastership.takeover import FORCED_STEP
-from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration, Draft
+from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import CLUSTER_KEY, Node
 from ganeti.stores.config_store import SqliteStore
 from ganeti.system.boot import kernel_boot_id

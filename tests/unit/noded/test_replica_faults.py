@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.following_node import FollowingNode, with_node
 from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
 
-from ganeti.master.replication.membership import Kept, Membership
+from ganeti.model.membership import Kept, Membership
 from ganeti.noded import calls as node_calls
 from ganeti.stores.config_store import SqliteStore
 from ganeti.stores.replica_store import ReplicaStore, damaged_path

@@ -17,8 +17,8 @@ from ganeti.base.paths import Paths
 from ganeti.master.config.fingerprint import Fingerprint
 from ganeti.master.config.records import fragment
 from ganeti.master.config.store import Loaded
-from ganeti.master.replication.membership import Kept, Membership
 from ganeti.model.configuration import Configuration
+from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import KINDS
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment

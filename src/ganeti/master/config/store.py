@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ganeti.master.config.records import Commit, Position, PublishedMark, StepAnswer
-from ganeti.master.replication.membership import Kept
 from ganeti.model.configuration import Configuration
+from ganeti.model.membership import Kept
 
 
 class StoredCommit(NamedTuple):

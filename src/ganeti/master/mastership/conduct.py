@@ -21,7 +21,8 @@ from ganeti.master.mastership.messages import (
     WriteMembers,
 )
 from ganeti.master.mastership.takeover import TakeOver
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
 
 class TakeOverWorld(Protocol):
@@ -31,7 +32,7 @@ class TakeOverWorld(Protocol):
         """Call ``promise`` of a node; raises `GanetiError` when it does not answer within a second or so."""
         ...
 
-    async def write_members(self, node: str, membership: KnownMembership) -> None:
+    async def write_members(self, node: str, membership: Membership) -> None:
         """Call ``replica_members`` of a node, in the epoch of *membership*; raises `GanetiError` if that fails."""
         ...
 
@@ -104,7 +105,7 @@ class _Conduct:
         except GanetiError as err:
             return Silent(node, err.message.rstrip("."))
 
-    async def _write(self, node: str, membership: KnownMembership) -> Event:
+    async def _write(self, node: str, membership: Membership) -> Event:
         try:
             await self._world.write_members(node, membership)
         except GanetiError as err:

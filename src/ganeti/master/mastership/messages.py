@@ -4,7 +4,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
 Version = tuple[int, int]
 """(epoch, number) of a membership, or (epoch, serial) of a record."""
@@ -95,7 +96,7 @@ class WriteMembers:
     """Have the membership that the epoch begins with written down at these candidates, members or not."""
 
     nodes: tuple[str, ...]
-    membership: KnownMembership
+    membership: Membership
 
 
 @dataclass(frozen=True)

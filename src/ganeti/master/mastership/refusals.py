@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Mapping
 
 from ganeti.master.mastership.messages import Claim, Refuse
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
 COMMAND = "gnt-cluster master-failover"
 START = "daemon-util start-master"
@@ -88,7 +89,7 @@ def minority(claim: Claim, counted: int, needed: int, away: Mapping[str, str]) -
 
 
 def behind(
-    claim: Claim, newest: KnownMembership | None, old_master: str, usable: Iterable[str], silent: Mapping[str, str]
+    claim: Claim, newest: Membership | None, old_master: str, usable: Iterable[str], silent: Mapping[str, str]
 ) -> Refuse:
     """The claimant has not everything that was acknowledged; some other node has."""
     me = name_of(claim, claim.me)
@@ -109,7 +110,7 @@ def behind(
     )
 
 
-def forced_behind(claim: Claim, newest: KnownMembership | None) -> str:
+def forced_behind(claim: Claim, newest: Membership | None) -> str:
     epoch, serial = claim.position
     who = "No node says which copies are in sync" if newest is None else f"Only {_names(claim, newest.members)} had all"
     return f"{who}: what was changed after {epoch}.{serial} is lost if {name_of(claim, claim.me)} did not get it"

@@ -45,7 +45,8 @@ from ganeti.master.mastership.messages import (
     WriteMembers,
 )
 from ganeti.master.replication.quorum import take_over_quorum
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
 FORCED_STEP = 1_000_000
 """Forced epochs lie above the next multiple of this."""
@@ -204,7 +205,7 @@ class TakeOver:
             return self._begin()
         self.phase = Phase.WRITING
         self.silent = {}
-        return [WriteMembers(self._awaited, KnownMembership((self.epoch, 1), self._members()))]
+        return [WriteMembers(self._awaited, Membership((self.epoch, 1), self._members()))]
 
     def _written(self, event: MembersWritten | Silent) -> list[Effect]:
         if event.node not in self._awaited:
@@ -324,7 +325,7 @@ class TakeOver:
             assert knowing >= take_over_quorum(len(claim.candidates)), "begun with members that too few know"
 
 
-def newest_membership(answers: Iterable[CopyAnswer]) -> KnownMembership | None:
+def newest_membership(answers: Iterable[CopyAnswer]) -> Membership | None:
     """The newest that sound copies report."""
     known = [answer.membership for answer in answers if answer.membership is not None and not answer.refused]
     return max(known, key=lambda membership: membership.version, default=None)

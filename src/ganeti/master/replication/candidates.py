@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from ganeti.master.replication.membership import Kept
+from ganeti.model.membership import Kept
 
 
 class Candidates:

@@ -5,7 +5,7 @@ time for each node, `AskMembers` apart.
 
 import msgspec
 
-from ganeti.master.replication.membership import Kept, Membership
+from ganeti.model.membership import Kept, Membership
 
 
 class SendState(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from ganeti.master.replication.membership import Version
+from ganeti.model.membership import Version
 
 
 class Problem(Enum):

@@ -7,7 +7,7 @@ from enum import Enum
 from ganeti.master.replication import events
 from ganeti.master.replication.effects import Effect, SendAppend, SendQueue, SendSnapshot, SendState
 from ganeti.master.replication.events import Problem
-from ganeti.master.replication.membership import Membership, Version
+from ganeti.model.membership import Membership, Version
 
 _ALONG = 0.9
 """After this part of a heartbeat a follower is asked along with one that must be: the master wakes up once for all."""

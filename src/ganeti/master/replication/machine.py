@@ -30,7 +30,7 @@ from ganeti.master.replication.effects import (
 from ganeti.master.replication.events import Event, Problem
 from ganeti.master.replication.followers import Follower, State, Timing
 from ganeti.master.replication.members import Members
-from ganeti.master.replication.membership import Kept, Membership
+from ganeti.model.membership import Kept, Membership
 
 JOINING_LAG = 1000
 """Records a newcomer may lack when it begins to be waited for."""

@@ -13,8 +13,8 @@ from enum import Enum
 from ganeti.master.replication.candidates import Candidates
 from ganeti.master.replication.effects import AskMembers, Effect, StoreMembership
 from ganeti.master.replication.followers import Timing
-from ganeti.master.replication.membership import Kept, Membership, Version
 from ganeti.master.replication.quorum import may_shrink
+from ganeti.model.membership import Kept, Membership, Version
 
 
 class Stage(Enum):

@@ -6,15 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls import Answer, NodeRequest
-from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, MembershipRecord, Position, WireStep
-
-
-class KnownMembership(msgspec.Struct, frozen=True):
-    """The copies in sync, the master's among them, by the UUIDs of their nodes."""
-
-    version: Position
-    members: tuple[str, ...]
+from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, Position, WireStep
 
 
 class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +29,7 @@ class CopyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     position: Position | None = None
     digest: str = ""
     """Fingerprint of the configuration that it holds."""
-    membership: KnownMembership | None = None
+    membership: Membership | None = None
     names: str = ""
     """The master its ssconf names."""
     files: dict[str, str] = {}
@@ -86,7 +80,7 @@ class ReplicaAppend(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     files: dict[str, str | None]
     archived: list[int]
     serial: int
-    membership: MembershipRecord | None
+    membership: Membership | None
     acknowledged: Acknowledged | None = None
 
 
@@ -96,7 +90,7 @@ class ReplicaSnapshot(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     position: Position
     config: str
     steps: list[WireStep]
-    membership: MembershipRecord | None
+    membership: Membership | None
     digest: str
     acknowledged: Acknowledged | None = None
 
@@ -108,7 +102,7 @@ class ReplicaQueueList(FromMaster[CopyAnswer], frozen=True, kw_only=True):
 class ReplicaMembers(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     """Note durably who the members are."""
 
-    membership: MembershipRecord
+    membership: Membership
 
 
 class Promise(FromMaster[CopyAnswer], frozen=True, kw_only=True):

@@ -11,9 +11,10 @@ import pytest
 from ganeti.base.errors import NodeUnreachableError, PrerequisiteError
 from ganeti.master.mastership.conduct import LOOK_EPOCH, take_over
 from ganeti.master.mastership.messages import Begin, Claim
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
-ALL = KnownMembership((1, 3), ("a", "b", "c"))
+ALL = Membership((1, 3), ("a", "b", "c"))
 CLAIM = Claim("b", {node: f"node-{node}" for node in "abc"}, ("a", "b", "c"), "a", (1, 40))
 
 
@@ -23,7 +24,7 @@ class World:
         self.promised = dict.fromkeys("abc", 1)
         self.asked: list[tuple[str, int, bool]] = []
         self.stopped: list[str] = []
-        self.written: list[tuple[str, KnownMembership]] = []
+        self.written: list[tuple[str, Membership]] = []
         self.said: list[str] = []
         self.never = asyncio.Event()
 
@@ -39,7 +40,7 @@ class World:
         holder = "b" if granted and not ask_only else "a"
         return CopyAnswer(granted=granted, promised=self.promised[node], holder=holder, membership=ALL, names="node-a")
 
-    async def write_members(self, node: str, membership: KnownMembership) -> None:
+    async def write_members(self, node: str, membership: Membership) -> None:
         self.written.append((node, membership))
 
     async def stop_master(self, node: str) -> int:
@@ -60,7 +61,7 @@ def test_all_are_asked_before_anything_changes() -> None:
     assert world.asked[:3] == [(node, LOOK_EPOCH, True) for node in "abc"]
     assert world.asked[3:] == [(node, 2, False) for node in "abc"]
     assert world.stopped == ["a"]
-    assert world.written == [(node, KnownMembership((2, 1), ALL.members)) for node in "ac"]
+    assert world.written == [(node, Membership((2, 1), ALL.members)) for node in "ac"]
     assert len(world.said) == 3
 
 

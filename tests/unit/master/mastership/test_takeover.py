@@ -23,9 +23,10 @@ from ganeti.master.mastership.messages import (
     WriteMembers,
 )
 from ganeti.master.mastership.takeover import FORCED_STEP, Phase, TakeOver
-from ganeti.model.node_calls.replica import CopyAnswer, KnownMembership
+from ganeti.model.membership import Membership
+from ganeti.model.node_calls.replica import CopyAnswer
 
-ALL = KnownMembership((1, 3), ("a", "b", "c"))
+ALL = Membership((1, 3), ("a", "b", "c"))
 CLAIM = Claim("b", {node: f"node-{node}" for node in "abcd"}, ("a", "b", "c"), "a", (1, 40))
 USUAL = CopyAnswer(promised=1, holder="a", established=1, position=(1, 40), membership=ALL, names="node-a")
 
@@ -144,13 +145,13 @@ def test_an_interrupted_take_over_is_begun_again_with_a_new_epoch():
 
 @pytest.mark.parametrize("claim", [CLAIM, replace(CLAIM, resumes=2)])
 def test_members_written_without_a_record_make_nobody_the_master(claim: Claim):
-    written = replace_answer(HALF, established=2, membership=KnownMembership((2, 1), ALL.members))
+    written = replace_answer(HALF, established=2, membership=Membership((2, 1), ALL.members))
     machine = TakeOver(claim)
     assert before(machine, a=written, b=HALF, c=written) == [StopOldMaster("a")]
 
 
 def test_whose_records_others_have_is_the_master_already():
-    record = replace_answer(HALF, established=2, position=(2, 1), membership=KnownMembership((2, 1), ALL.members))
+    record = replace_answer(HALF, established=2, position=(2, 1), membership=Membership((2, 1), ALL.members))
     refusal = refused(before(TakeOver(CLAIM), a=record, b=record, c=record))
     assert "node-b is the master already" in refusal.why
 
@@ -205,20 +206,20 @@ def test_the_own_node_daemon_must_answer():
 
 
 def test_who_is_behind_is_refused_naming_who_may():
-    newest = replace_answer(USUAL, membership=KnownMembership((1, 4), ("a", "c")))
+    newest = replace_answer(USUAL, membership=Membership((1, 4), ("a", "c")))
     refusal = refused(before(TakeOver(CLAIM), c=newest))
     assert "node-b is behind: only node-a, node-c had everything" in refusal.why
     assert refusal.remedy == "run gnt-cluster master-failover on node-c"
 
 
 def test_who_is_behind_while_all_others_are_down_learns_whom_to_bring_back():
-    newest = replace_answer(USUAL, membership=KnownMembership((1, 4), ("a",)))
+    newest = replace_answer(USUAL, membership=Membership((1, 4), ("a",)))
     refusal = refused(before(TakeOver(CLAIM), a=None, c=newest))
     assert refusal.remedy.startswith("bring node-a back")
 
 
 def test_a_membership_a_damaged_copy_reports_counts_for_nothing():
-    unfit = replace_answer(USUAL, refused="damaged", membership=KnownMembership((9, 1), ("c",)))
+    unfit = replace_answer(USUAL, refused="damaged", membership=Membership((9, 1), ("c",)))
     assert before(TakeOver(CLAIM), c=unfit) == [StopOldMaster("a")]
 
 
@@ -232,7 +233,7 @@ def test_being_left_out_between_the_questions_is_noticed_and_the_stopped_master_
     machine = TakeOver(CLAIM)
     before(machine)
     (ask,) = machine.hear(OldMasterStopped(0))
-    newest = KnownMembership((1, 4), ("a", "c"))
+    newest = Membership((1, 4), ("a", "c"))
     told = replace_answer(USUAL, granted=True, promised=ask.epoch, holder="b", membership=newest)
     refusal = refused(promised(machine, ask, a=told))
     assert "behind" in refusal.why
@@ -258,7 +259,7 @@ def test_a_promise_of_another_epoch_or_to_another_is_not_counted():
 def test_it_begins_with_the_newest_members_though_its_own_copy_does_not_know_them():
     machine = TakeOver(CLAIM)
     (ask,) = before(machine, a=None)
-    newest = KnownMembership((1, 5), ("a", "b"))
+    newest = Membership((1, 5), ("a", "b"))
     told = replace_answer(USUAL, granted=True, promised=2, holder="b", membership=newest)
     (begin,) = promised(machine, ask, c=told)
     assert begin.members == ("a", "b")
@@ -270,7 +271,7 @@ def test_too_few_that_know_the_members_are_a_minority():
     (ask,) = before(machine, a=None)
     granted = replace_answer(USUAL, granted=True, promised=2, holder="b")
     effects = tell(machine, ask.awaited, dict.fromkeys(ask.awaited, granted))
-    assert effects == [WriteMembers(("c",), KnownMembership((2, 1), ALL.members))]
+    assert effects == [WriteMembers(("c",), Membership((2, 1), ALL.members))]
     assert machine.hear(MembersWritten("a")) == []
     refusal = refused(machine.hear(Silent("c", "its disk is full")))
     assert "1 of 3" in refusal.why and "node-c: its disk is full" in refusal.why
@@ -297,7 +298,7 @@ def test_answers_come_once_and_from_nodes_that_were_asked():
 
 def test_the_master_is_who_holds_the_newest_epoch_with_a_record_whatever_ssconf_says():
     """A take-over by c of which only c's ssconf has heard."""
-    new = replace_answer(USUAL, promised=2, holder="c", established=2, membership=KnownMembership((2, 1), ALL.members))
+    new = replace_answer(USUAL, promised=2, holder="c", established=2, membership=Membership((2, 1), ALL.members))
     machine = TakeOver(CLAIM)
     assert before(machine, a=None, c=new) == [StopOldMaster("c")]
 
@@ -326,7 +327,7 @@ class TestForced:
 
     def test_says_what_is_lost(self):
         machine = TakeOver(self.claim)
-        newest = replace_answer(USUAL, membership=KnownMembership((1, 4), ("a",)))
+        newest = replace_answer(USUAL, membership=Membership((1, 4), ("a",)))
         (ask,) = before(machine, a=None, c=newest)
         (begin,) = promised(machine, ask)
         assert any("what was changed after 1.40 is lost" in sentence for sentence in begin.warnings)

@@ -17,7 +17,8 @@ from ganeti.master.query.collecting import NODE_ANSWER_S, SILENT_ANSWER_S, Inqui
 from ganeti.master.query.fields import Missing, QueryWorld
 from ganeti.master.query.instance_rows import InstanceRow, LiveInstance
 from ganeti.master.query.running import run_query
-from ganeti.model.copies import Copies, Copy, Membership
+from ganeti.model.copies import Copies, Copy
+from ganeti.model.membership import Membership
 from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance, Network, Nic
 from ganeti.ports.nodes import NodeAnswer
@@ -178,7 +179,7 @@ def test_a_candidate_that_has_not_been_heard_of_is_waited_for_briefly_from_the_f
         questions.append("copies")
         known = {PRIMARY: Copy(state="away"), "uuid-node2": Copy(state="in-sync")}
         return Copies(
-            epoch=2, membership=Membership(version=(2, 1), members=["uuid-node2"]), position=(2, 1), nodes=known
+            epoch=2, membership=Membership(version=(2, 1), members=("uuid-node2",)), position=(2, 1), nodes=known
         )
 
     asker = NodeAsker(Nodes(config, []), copies)

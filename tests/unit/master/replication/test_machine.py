@@ -20,8 +20,8 @@ from ganeti.master.replication.effects import (
 )
 from ganeti.master.replication.followers import Follower, State, Timing
 from ganeti.master.replication.machine import Machine
-from ganeti.master.replication.membership import Kept, Membership
 from ganeti.master.replication.quorum import may_shrink, shrink_quorum, take_over_quorum
+from ganeti.model.membership import Kept, Membership
 
 TIMING = Timing()
 A, B, C = "a", "b", "c"

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which copies are in sync, and what of it must survive the death of the master's machine.
+"""Which copies of the configuration are in sync, and what of it must survive the death of the master's machine.
 
 Invariant: whatever was acknowledged is on disk at every member of every membership that a take-over may still find to
 be the newest. So a copy that joins is waited for before the membership that names it is written anywhere, and one that
 leaves is waited for until R candidates know the membership without it. No two memberships have one version: a version
 is reserved on the master's disk before any other node hears of it.
+
+The master decides (`master.replication`), nodes are told by node calls, and all of them store it. Keys of later
+releases are passed over.
 """
 
 from collections.abc import Iterable
@@ -12,28 +15,18 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ParameterError
-
 Version = tuple[int, int]
 """(epoch, number): the greater one is newer."""
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """The copies in sync, the master's among them, by the UUIDs of their nodes."""
+    """The nodes that every acknowledged record is on, the master among them, by their UUIDs."""
 
     version: Version
     members: tuple[str, ...]
 
     def to_plain(self) -> dict[str, Any]:
         return {"version": list(self.version), "members": list(self.members)}
-
-    @classmethod
-    def from_plain(cls, value: Any) -> "Membership":
-        """Raises `ParameterError` for what is none."""
-        try:
-            return msgspec.convert(value, cls)
-        except msgspec.ValidationError as err:
-            raise ParameterError(f"This is no membership ({err}): it has a version and members") from err
 
     def without(self, leaving: Iterable[str], number: int) -> "Membership":
         gone = frozenset(leaving)

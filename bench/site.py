@@ -10,7 +10,9 @@ nodes with 200 instances, 50 of them mirrored by shared files on node2; where th
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -21,15 +23,24 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from config_change import filled
+from config_change import JOB_ID, filled
 from large_queue import ask
 from measure import BIN, Cost, median, peer, peer_command, precedence, repeat, report, run, testbed
 from tests.fakes.master_daemons import Master
+
+from ganeti.calls.wconfd_client import JobOwner, WConfdClient
+from ganeti.master.operations.cluster.set_params import ChangeCluster
+from ganeti.system.livelock import LiveLock, job_lock_path
 
 INSTANCES = 20_000
 ON_NODES = 200
 MIRRORED = 50
 TIMES = 5
+CHANGES: tuple[tuple[str, dict[str, list[Any]], float], ...] = (
+    ("the size of the candidate pool, at once", {"candidate_pool_size": [5, 6]}, 0.0),
+    ("backend parameters, 2 s later", {"beparams": [{"default": {"vcpus": 1}}, {"default": {"vcpus": 2}}]}, 2.0),
+    ("backend parameters, at once", {"beparams": [{"default": {"vcpus": 1}}, {"default": {"vcpus": 2}}]}, 0.0),
+)
 FIGURES = ("list", "help", "verify", "evacuate")
 ASKED = [word for word in sys.argv[1:] if word in FIGURES] or FIGURES
 PROGRAMS = ("gnt-backup", "gnt-cluster", "gnt-debug", "gnt-filter", "gnt-group", "gnt-instance", "gnt-job")
@@ -64,6 +75,9 @@ def lists() -> None:
                 _timed(lambda: ask(master.paths.luxi_socket, "Query", "instance", fields, None)) for _ in range(TIMES)
             )
             _against(f"{INSTANCES} instances, {len(fields)} configured fields, over LUXI", taken_s, 0.3)
+            for change, values, pause_s in CHANGES:
+                taken_s = asyncio.run(_after(master, fields, values, pause_s))
+                _against(f"the first such list after a change of the cluster: {change}", taken_s, 0.3)
             command = str(BIN / "gnt-instance"), "list"
             _against(
                 f"gnt-instance list, {INSTANCES} instances, default fields",
@@ -72,6 +86,24 @@ def lists() -> None:
             )
         finally:
             master.stop_all()
+
+
+async def _after(master: Master, fields: list[str], values: dict[str, list[Any]], pause_s: float) -> float:
+    """Seconds that the first list takes, *pause_s* after a change of the cluster; the median of several changes.
+
+    *values* has attributes of the cluster, each with two values that take turns.
+    """
+    lock = LiveLock(job_lock_path(master.paths.livelock_dir, JOB_ID, 1))
+    client = WConfdClient(master.paths.wconfd_socket)
+    owner = JobOwner(JOB_ID, lock.path, time.time_ns(), os.getpid())
+    taken_s = []
+    for step in range(1, TIMES + 1):
+        change = ChangeCluster(values={name: both[step % 2] for name, both in values.items()})
+        await client.commit(owner, step, change, False)
+        await asyncio.sleep(pause_s)
+        taken_s.append(_timed(lambda: ask(master.paths.luxi_socket, "Query", "instance", fields, None)))
+    lock.close()
+    return statistics.median(taken_s)
 
 
 def helps() -> None:

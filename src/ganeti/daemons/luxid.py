@@ -118,6 +118,7 @@ async def serve_clients(
     await events.close()
     await queue.stop()
     await placement.close()
+    await sources.close()
     record.close()
     lock.remove()
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Rows of long lists as they were written last: a list asked for again is joined from them, not made anew.
 
-Invariant: a row is used for as long as the stored objects that it is made of are the very ones in the configuration.
-Those are never changed in place, so nobody needs to say what a commit changes in which row.
+Invariant: a row is used for as long as the stored objects that it is made of are the very ones in the configuration,
+and what all rows inherit is equal. Stored objects are never changed in place, so nobody needs to say what a commit
+changes in which row. Where a change makes all rows stale, they are written anew in idle time (`renewed`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,7 @@ class KeptRows:
         The configuration may move on between two rows: each is true at its moment.
         """
         names = tuple(field.name for field in fields)
-        found = self._lists.pop(names, None) or _List(self._made_of, self._catalogue)
+        found = self._lists.pop(names, None) or _List(self._made_of, self._catalogue, fields)
         self._lists[names] = found
         while len(self._lists) > _LISTS:
             del self._lists[next(iter(self._lists))]
@@ -70,6 +71,16 @@ class KeptRows:
             yield None if obj is None else found.piece(view, obj, getters, predicate)
         found.end(uuids, since if predicate is None else None)
 
+    def is_stale(self) -> bool:
+        """Whether a list that was asked for lately has lost all its rows to a change of what they inherit."""
+        shared = self._made_of.shared(self._view()) if self._lists else ()
+        return any(found.shared != shared for found in self._lists.values())
+
+    def renewed(self) -> Iterator[bytes | None]:
+        """Write the stale lists anew, a row at each step."""
+        for fields in [found.fields for found in self._lists.values()]:
+            yield from self.pieces(fields, None)
+
     def _in_order(self, view: ConfigView) -> list[str]:
         objects = view.all(self._made_of.kind)
         known = self._order
@@ -80,14 +91,16 @@ class KeptRows:
 class _List:
     """The rows of one choice of fields."""
 
-    def __init__(self, made_of: MadeOf, catalogue: Catalogue) -> None:
+    def __init__(self, made_of: MadeOf, catalogue: Catalogue, fields: Sequence[Field]) -> None:
+        self.fields = fields
         self._made_of = made_of
         self._catalogue = catalogue
         self._kept: dict[str, _Kept] = {}
         self._moment: _Moment | None = None
         self._since: _Moment | None = None
         """When the first row of a list was made of which all rows are kept, in their order."""
-        self._shared: tuple[Any, ...] = ()
+        self.shared: tuple[Any, ...] = ()
+        """The values that the kept rows inherit."""
         self._world: QueryWorld
 
     def is_whole(self, view: ConfigView) -> bool:
@@ -113,9 +126,9 @@ class _List:
     def _look(self, view: ConfigView) -> None:
         """Forget all rows where something has changed that any of them may show."""
         shared = self._made_of.shared(view)
-        if not _same(shared, self._shared):
+        if shared != self.shared:
             self._kept.clear()
-            self._shared = shared
+            self.shared = shared
         self._moment, self._since = _moment(view), None
         self._world = QueryWorld(view, self._catalogue)
 

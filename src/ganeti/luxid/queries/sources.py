@@ -13,7 +13,7 @@ from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.job_listing import JobLists, Wanted
 from ganeti.luxid.queries.kept_rows import KeptRows
 from ganeti.luxid.queries.report_listener import ReportListener
-from ganeti.luxid.queries.slices import joined, of_objects, written
+from ganeti.luxid.queries.slices import in_idle_time, joined, of_objects, written
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query import collecting, resources
@@ -25,6 +25,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.copies import Copies
 from ganeti.model.traits import Catalogue
 from ganeti.ports.nodes import NodesPort
+from ganeti.system.event_loop import Background
 from ganeti.wire.framing import Pieces
 from ganeti.wire.job_file import read_job_id
 
@@ -55,18 +56,37 @@ class QuerySources:
         self.asker.observers.append(self.cache.note_answering)
         self._resources = resources.build(catalogue)
         self._job_lists = JobLists(queue)
+        self._background = Background()
+        self._renewing = False
         self._kept = {
             each.name: KeptRows(each.made_of, catalogue, lambda: self.view)
             for each in self.resources
             if each.made_of is not None
         }
 
+    async def close(self) -> None:
+        await self._background.cancel()
+
     def _coming(self, event: dict[str, Any]) -> Callable[[], None]:
         """A whole new configuration: what is kept would keep the old one in memory."""
         if event["event"] == "snapshot":
             for kept in self._kept.values():
                 kept.forget()
-        return lambda: None
+        return self._renew_rows
+
+    def _renew_rows(self) -> None:
+        """Write lists anew that the change has made stale, so that no client has to wait for that."""
+        if not self._renewing and any(kept.is_stale() for kept in self._kept.values()):
+            self._renewing = True
+            self._background.start(self._renew(), "writing the rows of long lists")
+
+    async def _renew(self) -> None:
+        try:
+            for kept in self._kept.values():
+                with suppress(GanetiError):
+                    await in_idle_time(kept.renewed())
+        finally:
+            self._renewing = False
 
     @property
     def view(self) -> Configuration:

@@ -123,9 +123,9 @@ class MadeOf:
     """The container of the objects that have a row each."""
     row: Callable[[Any, QueryWorld], Any]
     own: Callable[[Any, ConfigView], tuple[Any, ...]]
-    """What no other row is made of, the object itself included."""
+    """The stored objects and values that this row is made of, the object itself included; compared by identity."""
     shared: Callable[[ConfigView], tuple[Any, ...]]
-    """What any row may be made of."""
+    """The values that any row may be made of; compared by value."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ganeti.master.query.fields import (
 )
 from ganeti.master.query.instance_rows import InstanceRow, nic_value
 from ganeti.master.query.parameter_fields import backend_parameters, hypervisor_parameters
-from ganeti.model.objects import BACKUPS_KEY, Node, NodeGroup
+from ganeti.model.objects import BACKUPS_KEY, Instance, Node, NodeGroup
 from ganeti.model.view import ConfigView
 
 MAX_DISKS = 16
@@ -400,8 +400,23 @@ def _fields() -> dict[str, Field]:
     return fields
 
 
+def _own(instance: Instance, view: ConfigView) -> tuple[Any, ...]:
+    """The instance, its disks, and what is told of its backups."""
+    disks = view.instance_disks(instance)
+    if view.get("backups", BACKUPS_KEY) is None:
+        return (instance, *disks)
+    return (instance, *disks, *[view.backups.done.get(f"{kind} {instance.uuid}") for kind in (CREATE, PROVE)])
+
+
 def _shared(view: ConfigView) -> tuple[Any, ...]:
-    return (view.cluster, view.get("backups", BACKUPS_KEY), *view.nodes(), *view.groups(), *view.networks())
+    """Only what a row shows of the cluster, nodes, groups and networks: their other values change with every job."""
+    cluster = view.cluster
+    return (
+        (cluster.beparams, cluster.nicparams, cluster.hvparams, cluster.os_hvp, cluster.osparams),
+        [(node.uuid, node.name, node.group) for node in view.nodes()],
+        [(group.uuid, group.name, group.networks) for group in view.groups()],
+        [(network.uuid, network.name) for network in view.networks()],
+    )
 
 
 INSTANCES = Resource(
@@ -411,9 +426,7 @@ INSTANCES = Resource(
     "Instance",
     of_drivers=hypervisor_parameters,
     rows=stored_rows(lambda view: view.instances(), InstanceRow),
-    made_of=MadeOf(
-        "instances", InstanceRow, lambda instance, view: (instance, *view.instance_disks(instance)), _shared
-    ),
+    made_of=MadeOf("instances", InstanceRow, _own, _shared),
     plain_call="QueryInstances",
     columns="name hypervisor os pnode status oper_ram",
     program="gnt-instance",

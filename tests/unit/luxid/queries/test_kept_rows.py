@@ -13,7 +13,7 @@ from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.luxid.queries import kept_rows
 from ganeti.luxid.queries.kept_rows import KeptRows
-from ganeti.luxid.queries.slices import joined, of_objects, values, written
+from ganeti.luxid.queries.slices import in_idle_time, joined, of_objects, values, written
 from ganeti.master.query.fields import QueryWorld
 from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.instances import INSTANCES
@@ -23,6 +23,7 @@ from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Network, Nic
 FIELDS = [field for field in INSTANCES.with_drivers(catalogue()).listed() if not field.live]
 assert INSTANCES.made_of is not None
 MADE_OF, ROWS = INSTANCES.made_of, INSTANCES.rows
+INHERITED = {"cluster", "nodes", "nodegroups", "networks"}
 SHOWN = {"instances", "disks", "nodes", "nodegroups", "networks", "cluster", "backups"}
 
 
@@ -136,6 +137,33 @@ def test_only_what_has_changed_is_written_again(monkeypatch: pytest.MonkeyPatch)
     assert made == ["web9"]
 
 
+def test_rows_are_kept_through_changes_of_what_they_do_not_show() -> None:
+    site = Site()
+    view = site.configuration
+    site.listed()
+    written = {uuid: kept for each in site.kept._lists.values() for uuid, kept in each._kept.items()}
+    site.change("cluster", replace(view.cluster, serial_no=99, candidate_pool_size=7))
+    site.change("nodegroups", replace(view.groups()[0], alloc_policy="unallocable"))
+    site.change("nodes", replace(view.node("uuid-node1"), offline=True))
+    site.change("networks", replace(view.network("net"), reservations="1" * 8))
+    assert not site.kept.is_stale()
+    assert site.listed() == site.anew()
+    now = {uuid: kept for each in site.kept._lists.values() for uuid, kept in each._kept.items()}
+    assert now == written and all(now[uuid][0] is kept[0] for uuid, kept in written.items())
+
+
+def test_stale_rows_are_written_anew_before_anybody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    site.listed()
+    site.change("cluster", replace(site.configuration.cluster, beparams={"default": {"vcpus": 3}}))
+    assert site.kept.is_stale()
+    asyncio.run(in_idle_time(site.kept.renewed()))
+    assert not site.kept.is_stale()
+    expected = site.anew()
+    monkeypatch.setattr(kept_rows, "values", None)
+    assert site.listed() == expected
+
+
 def test_a_change_in_the_midst_of_a_list_is_in_the_rows_that_follow_and_in_the_next_list() -> None:
     site = Site()
     pieces = site.kept.pieces(FIELDS, None)
@@ -169,16 +197,31 @@ def test_no_field_shows_more_than_its_row_is_made_of(monkeypatch: pytest.MonkeyP
     """So that a field which looks elsewhere is declared with what it looks at."""
     site = Site()
     looked: set[tuple[str, str]] = set()
+    read: set[str] = set()
     get = Configuration.get
+
+    class Watched:
+        """A stored object of which others may read some attributes only."""
+
+        def __init__(self, obj: Any) -> None:
+            self._obj = obj
+
+        def __getattr__(self, name: str) -> Any:
+            read.add(f"{type(self._obj).__name__}.{name}")
+            return getattr(self._obj, name)
 
     def watched(self: Configuration, kind: str, uuid: str) -> Any:
         looked.add((kind, uuid))
-        return get(self, kind, uuid)
+        found = get(self, kind, uuid)
+        return Watched(found) if kind in INHERITED and found is not None else found
 
     instance = site.configuration.instance("uuid-1")
     monkeypatch.setattr(Configuration, "get", watched)
+    MADE_OF.shared(site.configuration)
+    shared = set(read)
     row = MADE_OF.row(instance, QueryWorld(site.configuration, catalogue()))
     for field in FIELDS:
         field.get(row)
     assert {kind for kind, _ in looked} <= SHOWN
     assert not {uuid for kind, uuid in looked if kind == "instances"} - {"uuid-1"}
+    assert read == shared, "all that rows inherit is compared"

@@ -2,8 +2,10 @@
 """Files of FAT, read by `fat_program`: names are found whatever their case, owners are root, links there are none."""
 
 import json
+import os
 import stat
 import sys
+from pathlib import Path
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backup_files import GuestFile
@@ -36,7 +38,9 @@ class FatFiles(GuestFiles):
         return None
 
     def _words(self, command: str) -> list[str]:
-        return [sys.executable, "-IS", fat_program.__file__, self._name, str(self._offset), *command.split()]
+        python = os.path.realpath(sys.executable)  # that user may not reach an environment, nor the program's file
+        source = Path(fat_program.__file__).read_text(encoding="utf-8")
+        return [python, "-IS", "-c", source, self._name, str(self._offset), *command.split()]
 
     def _cat(self, inode: int, file: GuestFile) -> str:
         return f"cat {inode} {file.size}"

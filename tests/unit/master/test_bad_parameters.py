@@ -150,6 +150,14 @@ COMMON = [(FIELDS[0][0], field) for field in fields_of(Operation)]
 WALKED = OWN + COMMON
 
 
+def of_each_opcode(cases: Iterable[tuple[str, inspect.Field]]) -> Any:
+    """Parametrises by opcode, with the list of its parameters: each test costs more than each look at a parameter."""
+    by_opcode: dict[str, list[inspect.Field]] = {}
+    for op_id, field in cases:
+        by_opcode.setdefault(op_id, []).append(field)
+    return pytest.mark.parametrize(("op_id", "fields"), by_opcode.items(), ids=list(by_opcode))
+
+
 def named(cases: Iterable[tuple[str, inspect.Field]]) -> Any:
     """Parametrises by opcode and parameter."""
     return pytest.mark.parametrize(
@@ -164,24 +172,28 @@ def test_what_is_shown_as_an_example_is_accepted(op_id):
     decode({"OP_ID": op_id, **good(op_id)})
 
 
-@named((op_id, field) for op_id, field in OWN if field.required)
-def test_a_missing_parameter_is_named(op_id, field):
-    parameters = {name: value for name, value in good(op_id).items() if name != field.name}
-    assert f"the parameter '{field.name}' is missing" in refusal(op_id, parameters)
+@of_each_opcode((op_id, field) for op_id, field in OWN if field.required)
+def test_a_missing_parameter_is_named(op_id, fields):
+    for field in fields:
+        parameters = {name: value for name, value in good(op_id).items() if name != field.name}
+        assert f"the parameter '{field.name}' is missing" in refusal(op_id, parameters)
 
 
-@named(WALKED)
-def test_a_value_of_another_type_or_out_of_its_bounds_is_named(op_id, field):
-    for value in wrong(field.type):
-        said = refusal(op_id, good(op_id) | {field.name: value})
-        assert f"parameter '{field.name}" in said, (value, said)
+@of_each_opcode(WALKED)
+def test_a_value_of_another_type_or_out_of_its_bounds_is_named(op_id, fields):
+    fine = good(op_id)
+    for field in fields:
+        for value in wrong(field.type):
+            said = refusal(op_id, fine | {field.name: value})
+            assert f"parameter '{field.name}" in said, (field.name, value, said)
 
 
-@named(WALKED)
-def test_a_text_that_its_subject_refuses_is_named(op_id, field):
-    subject = declared(OURS[op_id])[field.name].given.subject
-    said = refusal(op_id, good(op_id) | {field.name: REFUSED_TEXTS.get(subject, "a\nb")})
-    assert said.startswith(f"Parameter '{field.name}' cannot be "), said
+@of_each_opcode(WALKED)
+def test_a_text_that_its_subject_refuses_is_named(op_id, fields):
+    for field in fields:
+        subject = declared(OURS[op_id])[field.name].given.subject
+        said = refusal(op_id, good(op_id) | {field.name: REFUSED_TEXTS.get(subject, "a\nb")})
+        assert said.startswith(f"Parameter '{field.name}' cannot be "), (field.name, said)
 
 
 @pytest.mark.parametrize("op_id", OURS)

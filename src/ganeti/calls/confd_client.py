@@ -67,6 +67,8 @@ class ConfdClient:
             if again_s is None or now_s >= again_s:
                 silent -= self._send(silent, question)
                 again_s = now_s + _AGAIN_S
+                if not silent:
+                    break
             for key, _ in selector.select(max(0.001, min(again_s, end_s) - now_s)):
                 try:
                     found = self._receive(key.fileobj, question)

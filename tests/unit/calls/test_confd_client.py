@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A ConfD asked over UDP: by its protocol, again where datagrams are lost, and not for ever."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -59,8 +60,12 @@ def test_a_stranger_is_not_waited_for_forever(confd: FakeConfd) -> None:
 @pytest.mark.parametrize(
     ("address", "port"), [("127.0.0.1", 1), ("127.0.0.1", 99999), ("127.0.0.1", -1), ("no such", 1)]
 )
-def test_nobody_there_is_soon_known(address: str, port: int) -> None:
-    assert volumes_by_confd(ConfdClient([(address, port)], KEY_FILE), "node1.x") is None
+def test_nobody_there_is_soon_known(address: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says so as soon as the question is sent: no time passes until it would be repeated."""
+    monkeypatch.setattr(confd_client, "_AGAIN_S", 40.0)
+    begun_s = time.monotonic()
+    assert volumes_by_confd(ConfdClient([(address, port)], KEY_FILE, expiry_s=80.0), "node1.x") is None
+    assert time.monotonic() - begun_s < 35.0
 
 
 def test_an_instance_that_vanished_takes_its_own_volumes_only(confd: FakeConfd) -> None:

@@ -2,13 +2,13 @@
 """The connections of one disk between this node's storage daemon and the other node's."""
 
 import asyncio
-import contextlib
-import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ganeti.base.errors import GanetiError
-from ganeti.mirrord.peers import Peers, Streams
+from ganeti.mirrord.connections import Connection, Listener
+from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.relay import carry
 from ganeti.mirrord.storage_daemon import StorageDaemon
@@ -31,7 +31,7 @@ class Link:
         """Grows when all connections are cut: one that was admitted before carries nothing more."""
         self.has_served = False
         """Whether the storage daemon may still hold writes of another node's that it has not carried out."""
-        self._entrance: asyncio.Server | None = None
+        self._entrance: Listener | None = None
         self._carrying: set[asyncio.Task[bool]] = set()
         self._refused_until_s = 0.0
 
@@ -39,9 +39,7 @@ class Link:
         """Let the storage daemon reach the other copy."""
         if self._entrance is None:
             path = self._record.places.file(self._record.opened.uuid, "peer")
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            self._entrance = await asyncio.start_unix_server(self._enter, path)
+            self._entrance = Listener.at_path(path, self._enter)
 
     async def close(self) -> None:
         if self._entrance is not None:
@@ -64,17 +62,23 @@ class Link:
             await daemon.show_export(self._record.opened.export)
             self.has_served = False
 
-    async def serve(self, far: Streams, turn: int) -> None:
+    async def serve(self, far: Connection, turn: int) -> None:
         """Carry the primary's bytes to this copy until one side ends; *turn* is that of the admission."""
         if turn == self.turn:
             self.has_served = True
             await self._run(self._serve(far))
 
-    async def _serve(self, far: Streams) -> bool:
-        near = await asyncio.open_unix_connection(self._record.places.file(self._record.opened.uuid, "nbd"))
-        return await carry(near, far)
+    async def _serve(self, far: Connection) -> bool:
+        near = socket.socket(socket.AF_UNIX)
+        try:
+            near.setblocking(False)
+            path = self._record.places.file(self._record.opened.uuid, "nbd")
+            await asyncio.get_running_loop().sock_connect(near, path)
+            return await carry(near, far.sock)
+        finally:
+            near.close()
 
-    async def _enter(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _enter(self, near: socket.socket) -> None:
         clock, record = asyncio.get_running_loop().time, self._record
         try:
             if clock() < self._refused_until_s:
@@ -84,13 +88,13 @@ class Link:
             except (GanetiError, OSError):
                 await self._lost()
                 raise
-            if await self._run(carry((reader, writer), far, lost=self._lost)):
+            if await self._run(carry(near, far.sock, lost=self._lost)):
                 self._refused_until_s = clock() + _AFTER_CUT_S
                 record.say(f"node {record.opened.peer} does not answer: the connection is cut")
         except (GanetiError, OSError) as err:
             record.say(str(err))
         finally:
-            writer.transport.abort()
+            near.close()
 
     async def _run(self, carrying: Coroutine[Any, Any, bool]) -> bool:
         task = asyncio.create_task(carrying)

@@ -9,6 +9,7 @@ import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
 from ganeti.base.paths import Paths
+from ganeti.mirrord.connections import Connection
 from ganeti.node.storage.mirror.requests import (
     PORT,
     AskPeer,
@@ -25,9 +26,7 @@ from ganeti.node.storage.mirror.requests import (
 from ganeti.system.tls import client_context
 
 _ANSWER_S = 2.0
-_LINE_LIMIT_BYTES = 64 * 1024
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 T = TypeVar("T")
 
 
@@ -50,44 +49,42 @@ class Peers:
     async def take_back(self, disk: Opened) -> None:
         await self._ask(disk, Yield(uuid=disk.uuid), Done)
 
-    async def connect(self, disk: Opened, generation: int) -> Streams:
+    async def connect(self, disk: Opened, generation: int) -> Connection:
         """A connection to the other copy's storage daemon, which has carried out all writes of earlier ones."""
         wanted = Connect(uuid=disk.uuid, generation=generation, session=disk.marked_session)
         async with asyncio.timeout(_ANSWER_S):
-            streams = await self._open(disk)
+            connection = await self._open(disk)
             try:
-                await self._exchange(disk, streams, wanted, Done)
+                await self._exchange(disk, connection, wanted, Done)
             except BaseException:
-                streams[1].transport.abort()
+                connection.close()
                 raise
-            return streams
+            return connection
 
     async def _ask(self, disk: Opened, request: PeerRequest, answer: type[T]) -> T:
         """Raises `PeerSilentError`, or `BlockDeviceError` for a refusal."""
         try:
             async with asyncio.timeout(_ANSWER_S):
-                streams = await self._open(disk)
+                connection = await self._open(disk)
                 try:
-                    return await self._exchange(disk, streams, request, answer)
+                    return await self._exchange(disk, connection, request, answer)
                 finally:
-                    streams[1].transport.abort()
+                    connection.close()
         except TimeoutError as err:
             raise PeerSilentError(f"Node {disk.peer} does not answer within {_ANSWER_S:g} s") from err
 
-    async def _open(self, disk: Opened) -> Streams:
+    async def _open(self, disk: Opened) -> Connection:
         if not disk.address:
             raise PeerSilentError(f"The disk {disk.image} has no second node")
         try:
-            return await asyncio.open_connection(
-                disk.address, PORT, ssl=client_context(self._paths), server_hostname=disk.peer, limit=_LINE_LIMIT_BYTES
-            )
+            return await Connection.open(disk.address, PORT, client_context(self._paths), disk.peer)
         except (OSError, ssl.SSLError, GanetiError) as err:
             raise PeerSilentError(f"Node {disk.peer} does not answer on {disk.address}, port {PORT}: {err}") from err
 
-    async def _exchange(self, disk: Opened, streams: Streams, request: PeerRequest, answer: type[T]) -> T:
+    async def _exchange(self, disk: Opened, connection: Connection, request: PeerRequest, answer: type[T]) -> T:
         try:
-            streams[1].write(msgspec.json.encode(request) + b"\n")
-            line = await streams[0].readline()
+            await connection.write_line(msgspec.json.encode(request))
+            line = await connection.read_line()
         except (OSError, ValueError) as err:
             raise PeerSilentError(f"Node {disk.peer} ended the connection: {err}") from err
         if not line:

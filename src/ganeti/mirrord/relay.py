@@ -3,21 +3,36 @@
 
 NBD answers every request. So a connection on which something was sent, and nothing came back for `SILENCE_S`, is cut:
 the storage daemon then sees an error instead of waiting for a node that hangs.
+
+Each connection has a thread: a guest's write waits for each step here, and asyncio's streams and TLS take several times
+as long as the system calls.
 """
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
+import os
+import select
 import socket
+import ssl
+import threading
+import time
 from collections.abc import Awaitable, Callable
 
 from ganeti.mirrord.replies import NotNbdError, Replies
 
 SILENCE_S = 0.9
 """With the second that QEMU tries to connect again, a guest's write waits less than two."""
-_LOOK_S = 0.1
 _BOTH_END_S = 0.2
 _BLOCK_BYTES = 256 * 1024
+_RECORD_BYTES = 16 * 1024
+"""What TLS sends at once: a longer piece could be begun, and not be ended before something is read."""
+_NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _log = logging.getLogger(__name__)
+
+Noting = concurrent.futures.Future[None]
 
 
 class Watch:
@@ -38,74 +53,241 @@ class Watch:
     def is_silent(self) -> bool:
         return self._since_s is not None and self._now_s() - self._since_s > SILENCE_S
 
+    @property
+    def left_s(self) -> float | None:
+        """Until the silence is too long; None while no answer is waited for."""
+        return None if self._since_s is None else max(self._since_s + SILENCE_S - self._now_s(), 0.0)
+
 
 async def carry(
-    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    near: socket.socket,
+    far: socket.socket,
     lost: Callable[[], Awaitable[None]] | None = None,
 ) -> bool:
     """Carry bytes both ways until one side ends; with *lost*, until the far side is silent: true then.
 
     *lost* is waited for before the near side can know that the far one has ended, is silent or has answered with an
-    error: a guest's write that only its own node has is not acknowledged before that.
+    error: a guest's write that only its own node has is not acknowledged before that. Both sockets are closed at the
+    end. Where it is cancelled, nothing is carried any more when it has ended.
     """
-    watch = Watch(asyncio.get_running_loop().time)
-    for _, writer in (near, far):
-        without_delay(writer)
-    ways = [
-        asyncio.ensure_future(_one_way(near[0], far[1], watch.sent)),
-        asyncio.ensure_future(_one_way(far[0], near[1], watch.received, lost)),
-    ]
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[bool] = loop.create_future()
+
+    async def note(noted: Callable[[], Awaitable[None]]) -> None:
+        await noted()
+
+    carrier = _Carrier(near, far, None if lost is None else lambda: asyncio.run_coroutine_threadsafe(note(lost), loop))
+
+    def work() -> None:
+        try:
+            silent = carrier.run()
+        except BaseException as err:
+            tell(ended.set_exception, err)
+        else:
+            tell(ended.set_result, silent)
+
+    def tell(how: Callable[..., None], what: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(how, what)
+
+    threading.Thread(target=work, name="relay", daemon=True).start()
     try:
-        while True:
-            done, _ = await asyncio.wait(ways, timeout=_LOOK_S if lost else None, return_when="FIRST_COMPLETED")
-            silent = watch.is_silent
-            if done == {ways[1]}:  # of a connection that QEMU says good-bye on, both sides end at one moment
-                done, _ = await asyncio.wait(ways, timeout=_BOTH_END_S, return_when="ALL_COMPLETED")
-            near_ended = any(way.result() is (way is ways[0]) for way in done)
-            if lost is not None and (silent or done) and not near_ended:
-                await lost()
-            if done or silent:
-                return silent and not done
+        return await asyncio.shield(ended)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
-        for _, writer in (near, far):
-            writer.transport.abort()
+        carrier.stop()
+        while not ended.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([ended])
+        ended.exception()
+        carrier.close()
 
 
-async def _one_way(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    told: Callable[[], None],
-    failed: Callable[[], Awaitable[None]] | None = None,
-) -> bool:
-    """True when the reader's side has ended, false when the writer's has."""
-    replies = Replies() if failed else None
-    while True:
+class _NearEnded(Exception):
+    """The storage daemon has ended the connection, or is gone."""
+
+
+class _FarEnded(Exception):
+    """The other node has ended the connection, or it broke."""
+
+
+class _Stopped(Exception):
+    """Somebody wants the connection to end."""
+
+
+class _Carrier:
+    """One connection's two ways, in a thread of its own. A side is read only when all that came from it has gone on."""
+
+    def __init__(self, near: socket.socket, far: socket.socket, lost: Callable[[], Noting] | None) -> None:
+        self._near, self._far, self._lost = near, far, lost
+        self._to_far = self._to_near = memoryview(b"")
+        self._near_block = memoryview(bytearray(_BLOCK_BYTES))
+        self._far_block = memoryview(bytearray(_BLOCK_BYTES if not isinstance(far, ssl.SSLSocket) else _RECORD_BYTES))
+        self._watch = Watch(time.monotonic)
+        self._replies = Replies() if lost is not None else None
+        self._noting: Noting | None = None
+        self._is_stopped = False
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def stop(self) -> None:
+        """From another thread: end soon."""
+        self._is_stopped = True
+        os.eventfd_write(self._wake, 1)
+        if self._noting is not None:
+            self._noting.cancel()
+
+    def close(self) -> None:
+        """After the end of the thread."""
+        os.close(self._wake)
+
+    def run(self) -> bool:
+        """True where the far side was silent."""
         try:
-            data = await reader.read(_BLOCK_BYTES)
-        except OSError:
+            for each in (self._near, self._far):
+                each.setblocking(False)
+                without_delay(each)
+            self._carry()
+            self._note_loss()
             return True
-        if not data:
-            return True
-        told()
+        except (_NearEnded, _Stopped, concurrent.futures.CancelledError):
+            return False
+        except _FarEnded:
+            if self._lost is not None and not self._near_ends_too():
+                with contextlib.suppress(concurrent.futures.CancelledError):
+                    self._note_loss()
+            return False
+        finally:
+            self._near.close()
+            self._far.close()
+
+    def _carry(self) -> None:
+        """Until the far side is silent; raises `_NearEnded`, `_FarEnded`, `_Stopped`."""
+        near, far = self._near.fileno(), self._far.fileno()
+        events = select.poll()
+        events.register(self._wake, select.POLLIN)
+        asked: tuple[int, int] | None = None
+        if isinstance(self._far, ssl.SSLSocket) and self._far.pending():  # read already, so no event tells of it
+            self._move_far(select.POLLIN, select.POLLIN)
+        while True:
+            wanted = self._wanted()
+            if wanted != asked:
+                asked = wanted
+                events.register(near, wanted[0])
+                events.register(far, wanted[1])
+            for number, event in events.poll(self._patience_ms()):
+                if number == far:
+                    self._move_far(event, wanted[1])
+                elif number == near:
+                    self._move_near(event, wanted[0])
+                else:
+                    raise _Stopped
+            if self._lost is not None and not self._to_near and self._watch.is_silent:
+                return
+
+    def _wanted(self) -> tuple[int, int]:
+        """Events of the near and the far side."""
+        near, far = (0 if self._to_far else select.POLLIN), (0 if self._to_near else select.POLLIN)
+        return near | (select.POLLOUT if self._to_near else 0), far | (select.POLLOUT if self._to_far else 0)
+
+    def _patience_ms(self) -> float | None:
+        left_s = self._watch.left_s if self._lost is not None and not self._to_near else None
+        return None if left_s is None else 1000 * left_s + 1
+
+    def _move_near(self, event: int, wanted: int) -> None:
+        if event & select.POLLIN and not self._to_far:
+            try:
+                count = self._near.recv_into(self._near_block)
+            except _NOT_NOW:
+                return
+            except OSError as err:
+                raise _NearEnded from err
+            if not count:
+                raise _NearEnded
+            self._watch.sent()
+            self._to_far = self._near_block[:count]
+            self._send_far()
+        elif event & _GONE and not wanted & select.POLLIN:
+            raise _NearEnded
+        if self._to_near:
+            self._send_near()
+
+    def _move_far(self, event: int, wanted: int) -> None:
+        if event & (select.POLLIN | _GONE) and not self._to_near:
+            try:
+                count = self._far.recv_into(self._far_block)
+            except _NOT_NOW:
+                count = -1
+            except OSError as err:
+                raise _FarEnded from err
+            if not count:
+                raise _FarEnded
+            if count > 0:
+                self._take(self._far_block[:count])
+        elif event & _GONE and not wanted & select.POLLIN:
+            raise _FarEnded
+        if self._to_far:
+            self._send_far()
+
+    def _take(self, data: memoryview) -> None:
+        self._watch.received()
         try:
-            if replies is not None and failed is not None and replies.feed(data):
-                await failed()
+            if self._replies is not None and self._replies.feed(data):
+                self._note_loss()
         except NotNbdError as err:
             _log.warning("a connection to another node is ended: %s", err)
-            return True
+            raise _FarEnded from err
+        self._to_near = data
+        self._send_near()
+
+    def _send_near(self) -> None:
         try:
-            writer.write(data)
-            await writer.drain()
-        except OSError:
-            return False
+            while self._to_near:
+                self._to_near = self._to_near[self._near.send(self._to_near) :]
+        except _NOT_NOW:
+            return
+        except OSError as err:
+            raise _NearEnded from err
+
+    def _send_far(self) -> None:
+        try:
+            while self._to_far:
+                self._to_far = self._to_far[self._far.send(self._to_far[:_RECORD_BYTES]) :]
+        except _NOT_NOW:
+            return
+        except OSError as err:
+            raise _FarEnded from err
+
+    def _near_ends_too(self) -> bool:
+        """Of a connection that QEMU says good-bye on, both sides end at one moment."""
+        end_s = time.monotonic() + _BOTH_END_S
+        events = select.poll()
+        events.register(self._near.fileno(), select.POLLIN)
+        events.register(self._wake, select.POLLIN)
+        while (left_s := end_s - time.monotonic()) > 0:
+            found = [number for number, _ in events.poll(1000 * left_s)]
+            if self._wake in found:
+                return True
+            if found:
+                try:
+                    return self._near.recv_into(self._near_block) == 0
+                except _NOT_NOW:
+                    continue
+                except OSError:
+                    return True
+        return False
+
+    def _note_loss(self) -> None:
+        """Raises `CancelledError` where the carrying is stopped meanwhile."""
+        if self._lost is None:
+            return
+        self._noting = self._lost()
+        if self._is_stopped:
+            self._noting.cancel()
+        self._noting.result()
+        self._noting = None
 
 
-def without_delay(writer: asyncio.StreamWriter) -> None:
+def without_delay(sock: socket.socket) -> None:
     """Small messages go at once."""
-    found = writer.get_extra_info("socket")
-    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -14,6 +14,7 @@ _CHUNK = struct.Struct(">IHHQI")
 _EXTENDED = struct.Struct(">IHHQQQ")
 _SIMPLE_MAGIC, _CHUNK_MAGIC, _EXTENDED_MAGIC = 0x67446698, 0x668E33EF, 0x6E8A278C
 _ERROR_CHUNK = 1 << 15
+_DONE = _SIMPLE.pack(_SIMPLE_MAGIC, 0, 0)[:8]
 
 
 class NotNbdError(BlockDeviceError):
@@ -31,8 +32,10 @@ class Replies:
         """So many bytes are not of interest: the greeting, what belongs to an answer."""
         self._transmits = False
 
-    def feed(self, data: bytes) -> bool:
+    def feed(self, data: bytes | memoryview) -> bool:
         """Whether *data* ends an answer that tells of an error. Raises `NotNbdError`."""
+        if self._are_done(data):
+            return False
         self._received += data
         failed = False
         while True:
@@ -44,6 +47,12 @@ class Replies:
                 break
             failed = failed or found
         return failed
+
+    def _are_done(self, data: bytes | memoryview) -> bool:
+        """Whether *data* is nothing but answers to writes that went well, each complete: nearly always."""
+        if not self._transmits or self._skip or self._received or len(data) % _SIMPLE.size:
+            return False
+        return all(data[at : at + len(_DONE)] == _DONE for at in range(0, len(data), _SIMPLE.size))
 
     def _answer(self) -> bool | None:
         """Take one answer off; None where it is not complete yet."""

@@ -5,13 +5,15 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
+from functools import partial
 
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
+from ganeti.mirrord.connections import Connection, Listener
 from ganeti.mirrord.disk import Disk, Surroundings
-from ganeti.mirrord.peers import Streams
 from ganeti.mirrord.record import make_valid
 from ganeti.node.storage.mirror.places import read_kept
 from ganeti.node.storage.mirror.requests import (
@@ -50,7 +52,7 @@ class Server:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._disks: dict[str, Disk] = {}
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | Listener] = []
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext) -> None:
         """Go on with the disks that were in use, then listen."""
@@ -60,9 +62,7 @@ class Server:
                 await disk.go_on()
             except (GanetiError, OSError) as err:
                 _log.error("disk %s (%s): %s", opened.image, opened.owner, err)
-        self._servers.append(
-            await asyncio.start_server(self._peer, address, port, ssl=tls, limit=_LINE_LIMIT_BYTES, reuse_address=True)
-        )
+        self._servers.append(Listener.at_port(address, port, partial(self._peer, tls)))
         control = self._around.places.control
         with contextlib.suppress(FileNotFoundError):
             os.unlink(control)
@@ -135,33 +135,37 @@ class Server:
             answer = Refusal(error=str(err))
         return msgspec.json.encode(answer) + b"\n"
 
-    async def _peer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _peer(self, tls: ssl.SSLContext, client: socket.socket) -> None:
         try:
-            await self._serve_peer((reader, writer))
+            async with asyncio.timeout(_REQUEST_S):
+                connection = await Connection.accepted(client, tls)
+        except OSError as err:  # or TimeoutError
+            _log.debug("a connection to this node failed: %s", err)
+            return
+        try:
+            await self._serve_peer(connection)
         except (OSError, ValueError) as err:
             _log.debug("a connection of another node ended: %s", err)
         finally:
-            writer.transport.abort()
+            connection.close()
 
-    async def _serve_peer(self, streams: Streams) -> None:
-        reader, writer = streams
+    async def _serve_peer(self, connection: Connection) -> None:
         async with asyncio.timeout(_REQUEST_S):
-            line = await reader.readline()
+            line = await connection.read_line()
         served: tuple[Disk, int] | None = None
         answer: Answer | Refusal
         try:
             request = msgspec.json.decode(line, type=PeerRequest)
-            disk = self._disk_with(request, names_of(writer))
+            disk = self._disk_with(request, connection.names)
             if isinstance(request, Connect):
                 served, answer = (disk, await disk.admit(request)), Done()
             else:
                 answer = await self._answer_peer(disk, request)
         except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
-        writer.write(msgspec.json.encode(answer) + b"\n")
-        await writer.drain()
+        await connection.write_line(msgspec.json.encode(answer))
         if served is not None:
-            await served[0].link.serve(streams, served[1])
+            await served[0].link.serve(connection, served[1])
 
     def _disk_with(self, request: PeerRequest, names: set[str]) -> Disk:
         """Raises `BlockDeviceError` where the disk has no copy on a node of one of these names."""
@@ -179,10 +183,3 @@ class Server:
             case Yield():
                 await disk.yield_back()
         return Done()
-
-
-def names_of(writer: asyncio.StreamWriter) -> set[str]:
-    """The names in the certificate of the other side."""
-    certificate = writer.get_extra_info("peercert") or {}
-    subject = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
-    return subject | {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}

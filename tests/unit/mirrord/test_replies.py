@@ -67,13 +67,10 @@ class Wire:
 
     async def begin(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, asyncio.Task[bool]]:
         """What the storage daemon reads, the other node's end, the relay at work."""
-        ends = []
-        for _ in range(2):
-            own, others = socket.socketpair()
-            ends.append((await asyncio.open_connection(sock=own), await asyncio.open_connection(sock=others)))
-        (near, daemon), (far, node) = ends
-        self.daemon_writer, self.node_reader = daemon[1], node[0]
-        return daemon[0], node[1], asyncio.create_task(carry(near, far, lost=self.lost))
+        (near, daemon_end), (far, node_end) = socket.socketpair(), socket.socketpair()
+        daemon, self.daemon_writer = await asyncio.open_connection(sock=daemon_end)
+        self.node_reader, node = await asyncio.open_connection(sock=node_end)
+        return daemon, node, asyncio.create_task(carry(near, far, lost=self.lost))
 
 
 @pytest.mark.parametrize("loss", ["error", "end", "unknown"])
@@ -127,5 +124,61 @@ def test_a_connection_that_both_sides_end_has_lost_nothing(monkeypatch: pytest.M
         wire.daemon_writer.close()
         assert await carrying is False
         assert not wire.noted.is_set()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_node_that_reads_and_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "SILENCE_S", 0.1)
+
+    async def play() -> None:
+        wire = Wire()
+        daemon, node, carrying = await wire.begin()
+        wire.daemon_writer.write(b"a request")
+        assert await wire.node_reader.readexactly(9) == b"a request"
+        await wire.noted.wait()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(daemon.read(1), 0.1)
+        wire.may_go_on.set()
+        assert await carrying is True
+        assert await daemon.read() == b""
+        node.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_more_than_sockets_hold_arrives_whole_both_ways() -> None:
+    sent, received = BEGUN + DONE * 300_000, bytes(range(256)) * 20_000
+
+    async def play() -> None:
+        wire = Wire()
+        daemon, node, carrying = await wire.begin()
+        node.write(sent)
+        wire.daemon_writer.write(received)
+        assert await daemon.readexactly(len(sent)) == sent
+        assert await wire.node_reader.readexactly(len(received)) == received
+        wire.daemon_writer.close()
+        assert await carrying is False
+        node.close()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_one_that_is_cancelled_carries_nothing_more(waits: bool) -> None:
+    """Also while it waits for a loss to be noted."""
+
+    async def play() -> None:
+        wire = Wire()
+        daemon, node, carrying = await wire.begin()
+        node.write(BEGUN + (NO_SPACE if waits else DONE))
+        assert await (wire.noted.wait() if waits else daemon.readexactly(len(BEGUN + DONE)))
+        carrying.cancel()
+        await asyncio.wait([carrying])
+        assert carrying.cancelled()
+        assert await daemon.read() == b""
+        assert await wire.node_reader.read() == b""
+        node.close()
+        wire.daemon_writer.close()
 
     asyncio.run(asyncio.wait_for(play(), 60))

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sockets that the relay can carry from: accepted and connected in the event loop, then used by a thread.
+
+asyncio's own connections keep their socket and their TLS to themselves.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from ganeti.system.event_loop import Background
+
+_LINE_LIMIT_BYTES = 64 * 1024
+_ACCEPT_AGAIN_S = 1.0
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Listener:
+    """Starts *serve* with each client's socket, which that one closes."""
+
+    def __init__(self, sock: socket.socket, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> None:
+        self._sock, self._serve = sock, serve
+        self._loop = asyncio.get_running_loop()
+        self._serving = Background()
+        sock.setblocking(False)
+        self._loop.add_reader(sock, self._accept)
+
+    @classmethod
+    def at_path(cls, path: str, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.bind(path)
+            sock.listen(16)
+            return cls(sock, serve)
+        except BaseException:
+            sock.close()
+            raise
+
+    @classmethod
+    def at_port(cls, address: str, port: int, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return cls(socket.create_server((address, port), family=family, backlog=128), serve)
+
+    def close(self) -> None:
+        """Clients that were accepted are served on."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+            self._sock.close()
+
+    def _accept(self) -> None:
+        try:
+            client, _ = self._sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as err:  # no file is free
+            _log.error("no connection can be accepted: %s", err.strerror)
+            self._loop.remove_reader(self._sock)
+            self._loop.call_later(_ACCEPT_AGAIN_S, self._listen_again)
+            return
+        client.setblocking(False)
+        self._serving.start(self._serve(client), "a connection")
+
+    def _listen_again(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock, self._accept)
+
+
+class Connection:
+    """TLS with another node: first a line each way, then what the relay carries. Raises `OSError`."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self.sock = sock
+
+    @classmethod
+    async def open(cls, address: str, port: int, context: ssl.SSLContext, name: str) -> Self:
+        """To the node *name*."""
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, (address, port))
+            return await cls._after_handshake(
+                context.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+            )
+        except BaseException:
+            sock.close()
+            raise
+
+    @classmethod
+    async def accepted(cls, sock: socket.socket, context: ssl.SSLContext) -> Self:
+        """Of a client; *sock* is closed where it fails."""
+        try:
+            return await cls._after_handshake(
+                context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            )
+        except BaseException:
+            sock.close()
+            raise
+
+    @classmethod
+    async def _after_handshake(cls, sock: ssl.SSLSocket) -> Self:
+        try:
+            await _when_ready(sock, sock.do_handshake)
+        except BaseException:
+            sock.close()
+            raise
+        return cls(sock)
+
+    @property
+    def names(self) -> set[str]:
+        """The names in the certificate of the other side."""
+        certificate: dict[str, Any] = self.sock.getpeercert() or {}
+        subject = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+        return subject | {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+
+    async def write_line(self, line: bytes) -> None:
+        left = memoryview(line + b"\n")
+        while left:
+            left = left[await _when_ready(self.sock, partial(self.sock.send, left)) :]
+
+    async def read_line(self) -> bytes:
+        """Nothing where the other side has ended; raises `ValueError` for a line that is too long.
+
+        Byte by byte: what follows the line is the relay's.
+        """
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            found = await _when_ready(self.sock, partial(self.sock.recv, 1))
+            if not found:
+                return b""
+            line += found
+            if len(line) > _LINE_LIMIT_BYTES:
+                raise ValueError("a line of another node is too long")
+        return bytes(line)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+async def _when_ready(sock: ssl.SSLSocket, do: Callable[[], T]) -> T:
+    while True:
+        try:
+            return do()
+        except ssl.SSLWantReadError:
+            await _event(sock, for_reading=True)
+        except ssl.SSLWantWriteError:
+            await _event(sock, for_reading=False)
+
+
+async def _event(sock: socket.socket, *, for_reading: bool) -> None:
+    loop, number = asyncio.get_running_loop(), sock.fileno()
+    come = loop.create_future()
+
+    def tell() -> None:
+        if not come.done():
+            come.set_result(None)
+
+    (loop.add_reader if for_reading else loop.add_writer)(number, tell)
+    try:
+        await come
+    finally:  # at once: the number may be another socket's soon
+        (loop.remove_reader if for_reading else loop.remove_writer)(number)

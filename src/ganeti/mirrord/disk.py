@@ -302,7 +302,11 @@ class Disk:
         self._record.rewrite(await self._serve(replace(wanted, generation=wanted.generation + TERM)))
 
     async def _change_peer(self, wanted: Opened) -> None:
-        """The second copy is on another node from now on: the first one goes on alone until that is complete."""
+        """The second copy is on another node from now on: the first one goes on alone until that is complete.
+
+        What is written after the job's end is here alone, so the former copy counts as older before that.
+        """
+        await self._copying.note_loss()
         await self._copying.end()
         await self.link.cut()
         self._record.rewrite(replace(wanted, export=self.opened.export))

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ganeti.base.paths import Paths
 from ganeti.mirrord import disk as disks
@@ -24,6 +25,10 @@ EQUAL = Kept(generation=5, valid=True)
 class _Daemon(StorageDaemon):
     async def job(self) -> Job:
         return Job("standby", ready=True, is_paused=True)
+
+    async def detach(self) -> bool:
+        self.at_the_end = read_kept(self._image).generation
+        return True
 
 
 class _Peers(Peers):
@@ -131,5 +136,19 @@ def test_a_copy_that_is_lost_while_it_is_told_that_it_is_equal_is_not(tmp_path: 
         await raising
         assert not primary.disk.state().in_sync
         assert primary.generation == primary.peers.told[-1].generation + 1
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_the_copy_of_a_former_second_node_is_older_before_the_job_to_it_ends(tmp_path: Path) -> None:
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        await primary.begin()
+        wanted = replace(primary.disk.opened, peer="node3", address="there")
+        await primary.disk.open(wanted)
+        await primary.disk._copying.stop()
+        assert isinstance(primary.disk._daemon, _Daemon)
+        assert primary.disk._daemon.at_the_end > EQUAL.generation
+        assert primary.disk.opened.peer == "node3"
 
     asyncio.run(asyncio.wait_for(play(), 60))

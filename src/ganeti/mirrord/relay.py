@@ -193,7 +193,7 @@ class _Carrier:
         return None if left_s is None else 1000 * left_s + 1
 
     def _move_near(self, event: int, wanted: int) -> None:
-        if event & select.POLLIN and not self._to_far:
+        if event & (select.POLLIN | _GONE) and not self._to_far:
             try:
                 count = self._near.recv_into(self._near_block)
             except _NOT_NOW:

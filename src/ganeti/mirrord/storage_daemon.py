@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -97,7 +97,7 @@ class StorageDaemon:
             if await self._has_node(_DISK):  # ganeti-mirrord ended after `withdraw_export`
                 await self.show_export(export)
                 return
-            await self._add({"driver": "file", "node-name": _FILE, "filename": self._image, "cache": {"direct": True}})
+            await add_image(self._add, self._image)
             await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
             address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
             await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
@@ -349,6 +349,15 @@ class StorageDaemon:
         if self._qmp is not None:
             self._qmp.close()
             self._qmp = None
+
+
+async def add_image(add: Callable[[dict[str, Any]], Awaitable[None]], image: str) -> None:
+    """By io_uring, which spares a write the way to another thread and back; kernels may have it switched off."""
+    node = {"driver": "file", "node-name": _FILE, "filename": image, "cache": {"direct": True}}
+    try:
+        await add({**node, "aio": "io_uring"})
+    except QmpError:
+        await add(node)
 
 
 def part_bytes(size: int) -> int:

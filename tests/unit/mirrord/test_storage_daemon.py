@@ -10,7 +10,8 @@ import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
-from ganeti.mirrord.storage_daemon import StorageDaemon, part_bytes
+from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, part_bytes
+from ganeti.node.hypervisors.kvm.qmp import QmpError
 from ganeti.node.storage.mirror.places import Places
 
 GIB = 2**30
@@ -78,3 +79,18 @@ def test_one_that_was_left_without_its_export_shows_it_again(tmp_path: Path, mon
     monkeypatch.setattr(daemon, "_qmp", Answering())
     asyncio.run(daemon.start("disk-0"))
     assert [command for command in asked if command not in QUESTIONS] == ["block-export-add"]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_an_image_is_opened_where_the_kernel_refuses_io_uring(knows: bool) -> None:
+    added = []
+
+    async def add(options: dict[str, object]) -> None:
+        if "aio" in options and not knows:
+            raise QmpError("Unable to use io_uring: Operation not permitted")
+        added.append(options)
+
+    asyncio.run(add_image(add, "image"))
+    [options] = added
+    assert options.get("aio") == ("io_uring" if knows else None)
+    assert options["filename"] == "image"

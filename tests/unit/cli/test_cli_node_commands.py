@@ -76,3 +76,23 @@ def test_places_are_changed_and_repaired(gnt, master):
             "ignore_consistency": True,
         },
     ]
+
+
+def evacuated(gnt, master, line):
+    row = [[0, value] for value in ("n1", ["web1"], ["web2"])]
+    master.answers["Query"] = {"data": [row]}
+    master.job({"jobs": []})
+    return gnt(f"gnt-node evacuate {line} n1")
+
+
+def test_a_node_for_new_mirrors_means_secondary_instances_alone(gnt, master):
+    ran = evacuated(gnt, master, "-f -n n2")
+    (opcode,) = master.submitted()
+    assert (opcode["mode"], opcode["remote_node"]) == ("secondary-only", "n2")
+    assert "New secondary node given (disabling iallocator), hence evacuating secondary instances only." in ran.out
+
+
+def test_an_evacuation_that_nobody_confirms_ends_with_the_status_of_3_1(gnt, master):
+    ran = evacuated(gnt, master, "-p")
+    assert (ran.status, master.submitted()) == (13, [])
+    assert "primary instance(s) 'web1'" in ran.err

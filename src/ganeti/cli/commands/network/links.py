@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.failures import UsageError
+from ganeti.cli.failures import Failure, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def connect(call: Invocation) -> int:
     return _each(
         call,
         {f"network_{name}": value for name, value in filled.items()} | call.parameters("groups", "nicparams"),
+        ": mode and link are given with -N",
     )
 
 
@@ -32,8 +33,14 @@ def disconnect(call: Invocation) -> int:
     return _each(call, call.parameters("groups"))
 
 
-def _each(call: Invocation, parameters: dict[str, Any]) -> int:
-    groups = call.get("groups") or [name for (name,) in call.client.call("QueryGroups", [], ["name"], False)]
+def _each(call: Invocation, parameters: dict[str, Any], hint: str = "") -> int:
+    """Submit a job for each group; none where one of them does not exist."""
+    known = call.client.call("QueryGroups", [], ["name", "uuid"], False)
+    names = [name for name, _ in known]
+    groups = call.get("groups") or names
+    for group in groups:
+        if not any(group in each for each in known):
+            raise Failure(f"Group '{group}' not known: there are {', '.join(names)}{hint}")
     batch = jobs.Batch(call)
     for group in groups:
         batch.add(group, [{"OP_ID": call.command.op_id, **parameters, "group_name": group}])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
+from ganeti.cli.failures import EXIT_CONFIRMATION
 from ganeti.cli.invocation import err, out
 
 TYPE_CHECKING = False
@@ -35,6 +36,9 @@ def migrate(call: Invocation) -> int:
 def evacuate(call: Invocation) -> int:
     """Ask, submit the job that finds the ways out, and wait for the jobs that go them."""
     mode = call.get("mode") or "all"
+    if call.get("remote_node") and mode == "all":
+        out("New secondary node given (disabling iallocator), hence evacuating secondary instances only.")
+        mode = "secondary-only"
     condition = ["|", ["==", "name", call.values["node_name"]]]
     row = call.client.call("Query", "node", ["name", "pinst_list", "sinst_list"], condition)["data"][0]
     node, primaries, secondaries = (value for _, value in row)
@@ -44,7 +48,7 @@ def evacuate(call: Invocation) -> int:
         return 0
     if not call.get("assume_yes"):
         question = f"Relocate {_KINDS[mode]} instance(s) {_listed(sorted(set(names)))} from node {node}?"
-        confirm.require(question, "give -f to go on without the question.")
+        confirm.require(question, "give -f to go on without the question.", EXIT_CONFIRMATION)
     opcode = {"OP_ID": call.command.op_id, **call.parameters("assume_yes", "mode"), "node_name": node, "mode": mode}
     return jobs.move(call, opcode, "evacuation", "evacuated")
 

@@ -7,6 +7,7 @@ from ganeti.base.command import Argument, Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.node.query_storage import units_of
 from ganeti.master.operations.parameters import IgnoreConsistency, NodeName, NodeUuid, StorageType, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, node_lock
@@ -46,6 +47,7 @@ class RepairStorage(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             raise PrerequisiteError(
                 f"Storage of type '{self.storage_type}' cannot be repaired: name a volume group ({_GROUP})", WRONG_INPUT
             )
+        units_of(view, ctx.catalogue, _GROUP)
         node = view.find_node(self.node_uuid or self.node_name)
         for instance in view.instances():
             nodes = view.instance_nodes(instance)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -91,7 +92,17 @@ def repair(ctx: FakeContext, **parameters: Any) -> Any:
     return ask(ctx, "OP_REPAIR_NODE_STORAGE", **{**given, **parameters})
 
 
-def test_a_volume_group_is_repaired(ctx: FakeContext) -> None:
+@pytest.fixture
+def volume_groups(ctx: FakeContext) -> FakeContext:
+    """A cluster of which one enabled template keeps disks in volume groups."""
+    templates = dict(ctx.catalogue.templates)
+    templates["local"] = dataclasses.replace(templates["local"], storage_type="lvm-vg")
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, templates=templates)
+    return ctx
+
+
+def test_a_volume_group_is_repaired(volume_groups: FakeContext) -> None:
+    ctx = volume_groups
     ctx.nodes.handlers["storage_repair"] = lambda node, name: None
     operation = decode({"OP_ID": "OP_REPAIR_NODE_STORAGE", "node_name": "node2", "storage_type": "ext", "name": "a"})
     assert operation.locks(ctx.config.view()).exclusive == {node_lock("uuid-node2")}
@@ -101,7 +112,15 @@ def test_a_volume_group_is_repaired(ctx: FakeContext) -> None:
         repair(ctx, storage_type="file")
 
 
-def test_a_copy_that_may_be_the_last_is_not_given_up(ctx: FakeContext) -> None:
+def test_a_volume_group_that_holds_no_disks_of_the_cluster_is_left_alone(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["storage_repair"] = lambda node, name: None
+    with pytest.raises(PrerequisiteError, match="No enabled disk template keeps disks in storage of type 'lvm-vg'"):
+        repair(ctx)
+    assert ctx.story == []
+
+
+def test_a_copy_that_may_be_the_last_is_not_given_up(volume_groups: FakeContext) -> None:
+    ctx = volume_groups
     config = ctx.config.config
     instance = add_instance(config, "one", "uuid-node1", template="local")
     disk = config.disk(instance.disks[0])

@@ -8,7 +8,7 @@ import asyncio
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -98,42 +98,38 @@ class LxcHypervisor(Hypervisor):
         await self.start(spec, disks)
 
     async def list_instances(self) -> list[RunningInstance]:
-        places = control_groups.hierarchies()
-        found = []
-        for guest in self.guests.all():
-            if (pid := self._process(guest)) is not None:
-                groups = control_groups.groups_of(pid, places)
-                found.append(
-                    RunningInstance(
-                        name=guest.name,
-                        memory_mib=guest.memory_mib,
-                        vcpus=guest.vcpus,
-                        state="running",
-                        cpu_time_s=groups.cpu_time_s(),
-                    )
-                )
-        return found
+        return [
+            RunningInstance(
+                name=guest.name,
+                memory_mib=guest.memory_mib,
+                vcpus=guest.vcpus,
+                state="running",
+                cpu_time_s=groups.cpu_time_s(),
+            )
+            for guest, groups in self._running()
+        ]
 
     async def info(self, name: str) -> RunningInstance | None:
         check_name(name)
         return await super().info(name)
 
     def seen(self) -> list[Sighting]:
+        return [
+            Sighting(
+                name=guest.name,
+                started_s=guest.started_s,
+                cpu_time_s=groups.cpu_time_s(),
+                resident_bytes=groups.resident_bytes(),
+                pid=guest.pid,
+            )
+            for guest, groups in self._running()
+        ]
+
+    def _running(self) -> Iterator[tuple[StartedGuest, control_groups.ContainerGroups]]:
         places = control_groups.hierarchies()
-        found = []
         for guest in self.guests.all():
             if (pid := self._process(guest)) is not None:
-                groups = control_groups.groups_of(pid, places)
-                found.append(
-                    Sighting(
-                        name=guest.name,
-                        started_s=guest.started_s,
-                        cpu_time_s=groups.cpu_time_s(),
-                        resident_bytes=groups.resident_bytes(),
-                        pid=guest.pid,
-                    )
-                )
-        return found
+                yield guest, control_groups.groups_of(pid, places)
 
     async def capacity(self) -> NodeCapacity:
         return capacity_of((guest.resident_bytes // _MIB for guest in self.seen()), None)

@@ -77,10 +77,6 @@ def check(options: argparse.Namespace, session: Session) -> Wanted:
         raise PrerequisiteError(
             f"There is no disk template {options.disk_template}: there are {', '.join(sorted(templates))}", WRONG_INPUT
         )
-    nodes = options.nodes.split(",") if options.nodes else []
-    if not nodes and not options.iallocator:
-        rows = session.ask("Query", "node", ["name"], ["&", ["=", "offline", False], ["=", "vm_capable", True]])["data"]
-        nodes = [name for ((_, name),) in rows]
     kinds = options.reboot_types.split(",")
     if unknown := set(kinds) - set(REBOOT_TYPES):
         raise PrerequisiteError(
@@ -90,10 +86,15 @@ def check(options: argparse.Namespace, session: Session) -> Wanted:
     growth = [parse_size_mib(text) for text in options.disk_growth.split(",")]
     if len(growth) not in (1, len(disks)):
         raise PrerequisiteError("--disk-growth needs one size, or one for each disk", WRONG_INPUT)
+    least, most = options.mem_size or options.minmem_size, options.mem_size or options.maxmem_size
+    backend = {"minmem": parse_size_mib(least), "maxmem": parse_size_mib(most), "vcpus": options.vcpu_count}
+    nodes = options.nodes.split(",") if options.nodes else []
+    if not nodes and not options.iallocator:
+        rows = session.ask("Query", "node", ["name"], ["&", ["=", "offline", False], ["=", "vm_capable", True]])["data"]
+        nodes = [name for ((_, name),) in rows]
     found = {name for ((_, name),) in session.ask("Query", "instance", ["name"], None)["data"]}
     if there := found & {*options.instances, options.rename}:
         raise PrerequisiteError(f"{', '.join(sorted(map(str, there)))} exists already: give other names", WRONG_INPUT)
-    least, most = options.mem_size or options.minmem_size, options.mem_size or options.maxmem_size
     return Wanted(
         instances=options.instances,
         system=options.os,
@@ -102,7 +103,7 @@ def check(options: argparse.Namespace, session: Session) -> Wanted:
         allocator=options.iallocator,
         disks=disks,
         growth=growth if len(growth) == len(disks) else growth * len(disks),
-        backend={"minmem": parse_size_mib(least), "maxmem": parse_size_mib(most), "vcpus": options.vcpu_count},
+        backend=backend,
         reboot_types=kinds,
         rename=options.rename,
         nics=not options.no_nics,

@@ -54,7 +54,8 @@ class Cluster:
             self._context = ssl.create_default_context(cafile=access.ca_file or None)
             self._own = _certificates(access.ca_file) if access.ca_file else []
         except (OSError, ValueError) as err:  # ssl.SSLError is an OSError
-            raise PrerequisiteError(f"The CA file {access.ca_file} cannot be used: {err}") from err
+            reason = err.strerror if isinstance(err, FileNotFoundError | PermissionError) else err
+            raise PrerequisiteError(f"The CA file {access.ca_file} cannot be used: {reason}") from err
 
     def get(self, path: str, **query: Any) -> Any:
         return self._ask("GET", path, query, None, tries=_TRIES)

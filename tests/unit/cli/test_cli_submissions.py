@@ -477,7 +477,7 @@ def test_verify_disks_opens_what_is_behind_and_tells_what_is_lost(gnt, many):
     )
     ran = gnt("gnt-cluster verify-disks --no-strict -g rack1")
     assert ran.status == 1
-    assert "Activating disks for instance 'db1'" in ran.out
+    assert "Activating disks for instance 'db1'" in ran.out and "No disks" not in ran.out
     assert "Node node3 does not say what disks it has: no route" in ran.err
     assert "Instance web1 has lost disks" in ran.err and "/srv/disk0 on node node1" in ran.err
     assert [opcode["OP_ID"] for opcode in many.submitted()] == [
@@ -520,3 +520,4 @@ def test_verify_disks_that_finds_nothing_is_a_success(gnt, many):
     )
     ran = gnt("gnt-cluster verify-disks")
     assert (ran.status, ran.err) == (0, "")
+    assert ran.out.endswith("\nNo disks need to be activated.\n")

@@ -35,7 +35,10 @@ def verify(call: Invocation) -> int:
         batch.adopt(bool(ok), job)
     status = batch.finish()
     opening = jobs.Batch(call)
-    for results in (found for ok, found in batch.results if ok):
+    told = [found for ok, found in batch.results if ok]
+    if told and status == 0 and not any(part for results in told for part in results):
+        out("No disks need to be activated.")
+    for results in told:
         faults, closed, lost = results
         for node, fault in sorted(faults.items()):
             err(f"Node {node} does not say what disks it has: {fault}")

@@ -63,6 +63,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         found.run(*words, "--candidate-pool-size=1", name)
         found.wait(lambda: ":22 " in found.run("ss", "-ltn", node="node2"), "sshd of node2 listens")
         found.run("gnt-node", "add", "--no-ssh-key-check", "node2")
+        cluster.wait_for_answering(layout, [layout.node("node2")])
         found.run("sh", "-c", f"mkdir -p {DATA}/rapi && echo 'jack secret write' >{DATA}/rapi/users")
         for daemon in ("ganeti-rapi", "ganeti-maintd"):
             found.run("daemon-util", "start", daemon)

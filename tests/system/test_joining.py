@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,8 @@ pytestmark = [
 ADD = ("gnt-node", "add", "--no-ssh-key-check")
 FILES = "find /var/lib/ganeti /etc/ssh /root/.ssh -type f | sort | xargs sha256sum; ls -A /var/lib/ganeti"
 DAEMONS = "for name in noded confd mond; do /usr/lib/ganeti/daemon-util check ganeti-$name && echo $name; done; true"
+START_WITHIN_S = 60.0
+HELPERS_AND_DAEMONS = f"pgrep -f '[n]ode-daemon-setup'; {DAEMONS}"
 SSH = """
 name=$(cat /var/lib/ganeti/ssconf_cluster_name)
 exec ssh -o BatchMode=yes -o HostKeyAlias=$name -o UserKnownHostsFile=/var/lib/ganeti/known_hosts "$1" true
@@ -58,8 +61,30 @@ def test_a_refused_machine_is_as_it_was_and_two_join_at_once(fake_bed: FakeBed) 
         *("node3", "C"),
     ]
     for node in ("node2", "node3"):
-        assert fake_bed.run("sh", "-c", DAEMONS, node=node).split() == ["noded", "confd", "mond"]
+        _wait_for_daemons(fake_bed, node)
     fake_bed.run("sh", "-c", SSH, "sh", "node3", node="node2")
     fake_bed.run("sh", "-c", SSH, "sh", "node2", node="node3")
     fake_bed.run("gnt-cluster", "verify")
     fake_bed.check()
+
+
+def test_a_machine_that_leaves_while_its_daemons_start_has_none(fake_bed: FakeBed) -> None:
+    """ConfD and MonD are started after the command has ended."""
+    fake_bed.run("gnt-node", "remove", "node2")
+    fake_bed.run(*ADD, "node2")
+    fake_bed.run("gnt-node", "remove", "node2")
+    end_s = time.monotonic() + START_WITHIN_S
+    while fake_bed.run("sh", "-c", HELPERS_AND_DAEMONS, node="node2"):
+        assert time.monotonic() < end_s
+        time.sleep(0.1)
+    fake_bed.run(*ADD, "node2")
+    _wait_for_daemons(fake_bed, "node2")
+    fake_bed.check()
+
+
+def _wait_for_daemons(fake_bed: FakeBed, node: str) -> None:
+    """The command has waited for the node daemon alone."""
+    end_s = time.monotonic() + START_WITHIN_S
+    while (running := fake_bed.run("sh", "-c", DAEMONS, node=node).split()) != ["noded", "confd", "mond"]:
+        assert running[:1] == ["noded"] and time.monotonic() < end_s
+        time.sleep(0.1)

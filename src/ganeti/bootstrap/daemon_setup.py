@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Making a machine's node daemon one of a cluster: certificates, ssconf, keys, start (S3.4 to S3.6)."""
 
+import os
 import time
+from contextlib import suppress
 
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
@@ -39,12 +41,19 @@ def start_node_daemon(machine: Machine) -> None:
 
 
 def start_answering(machine: Machine) -> None:
-    """The node belongs to the cluster without them, too; the watcher tries again."""
+    """The node belongs to the cluster without them, too; the watcher tries again.
+
+    A machine that has left the cluster meanwhile has none of them afterwards.
+    """
     for daemon in ANSWERING_DAEMONS:
         try:
             machine.daemon_util("start", daemon)
         except GanetiError as err:
             machine.say(f"{daemon} does not run: {err}")
+    if not os.path.exists(machine.paths.server_cert):
+        for daemon in ANSWERING_DAEMONS:
+            with suppress(GanetiError):
+                machine.daemon_util("stop", daemon)
 
 
 def check(request: DaemonSetup, machine: Machine) -> NodePem | None:

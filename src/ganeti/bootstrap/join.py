@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The master's part of making a machine a node, before OP_NODE_ADD takes it in (S3; protocols, section 25)."""
+"""The master's part of making a machine a node, before OP_NODE_ADD takes it in (S3; protocols, section 25).
+
+Imports little: the connection to the machine is begun first, and what certificates need is imported meanwhile.
+"""
 
 import ipaddress
 import json
@@ -11,12 +14,8 @@ from typing import Any
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
-from ganeti.bootstrap import ssh_keys
-from ganeti.bootstrap.joining_machine import ASKED, KEEP, TAKE_BACK
 from ganeti.bootstrap.machine import Machine
-from ganeti.bootstrap.node_call import wait_for_node_daemon
-from ganeti.bootstrap.remote import Remote
-from ganeti.node import certificates
+from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK, Remote
 from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
 DAEMON_WITHIN_S = 30.0
@@ -118,6 +117,8 @@ def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tu
 
 def check_answers(machine: Machine, name: str, address: str) -> None:
     """Wait for the node daemon there; raises `NodeUnreachableError`, or `PrerequisiteError` for another release's."""
+    from ganeti.bootstrap.node_call import wait_for_node_daemon
+
     found = wait_for_node_daemon(machine.paths, address, DAEMON_WITHIN_S)
     if found != PROTOCOL:
         raise PrerequisiteError(
@@ -153,6 +154,8 @@ class ClusterFiles:
 
 def prepare_request(cluster: ClusterFiles, *, force: bool, setup: bool) -> dict[str, Any]:
     """Input of `prepare-node-join`; keys only where the cluster looks after ssh."""
+    from ganeti.bootstrap import ssh_keys
+
     request: dict[str, Any] = {"cluster_name": cluster.name, "time_s": time.time()}
     if not force:
         request["node_daemon_certificate"] = _text(cluster.paths.authority_cert)
@@ -166,6 +169,8 @@ def prepare_request(cluster: ClusterFiles, *, force: bool, setup: bool) -> dict[
 
 def setup_request(cluster: ClusterFiles, name: str, address: str) -> dict[str, Any]:
     """Input of `node-daemon-setup`, with a fresh certificate of the node's own."""
+    from ganeti.node import certificates
+
     paths = cluster.paths
     authority = certificates.Authority(_text(paths.authority_key), _text(paths.authority_cert))
     return {

@@ -10,7 +10,6 @@ cluster is asked takes everything back; one that breaks later leaves the machine
 import json
 import os
 from contextlib import suppress
-from threading import Thread
 from typing import IO, Any
 
 from ganeti.base.errors import UNREADABLE_JSON, CommandError, GanetiError
@@ -19,9 +18,7 @@ from ganeti.bootstrap.daemon_setup import ANSWERING_DAEMONS, NODE_DAEMON
 from ganeti.bootstrap.join_input import DaemonSetup, PrepareJoin
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import FileSet, Machine
-
-READY, ASKED, KEEP, TAKE_BACK = "ready", "asked", "keep", "take back"
-"""Words of the conversation, besides the two requests and their answer."""
+from ganeti.bootstrap.remote import ASKED, KEEP, READY, TAKE_BACK
 
 
 class JoiningMachine:
@@ -56,7 +53,7 @@ class JoiningMachine:
             raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err
 
     def start_answering(self) -> None:
-        """Start what answers others besides the node daemon, which the cluster does not wait for."""
+        """Start what answers others besides the node daemon, unless the machine has left the cluster meanwhile."""
         daemon_setup.start_answering(self._machine)
 
     def take_back(self) -> None:
@@ -99,18 +96,16 @@ def converse(machine: Machine, heard: IO[bytes], said: IO[bytes]) -> None:
         raise
     try:
         _say(said, {"error": None})
-        answering = Thread(target=joining.start_answering)
-        answering.start()
-        try:
-            is_asked, keeps = _hear_verdict(heard)
-        finally:
-            answering.join()
+        is_asked, keeps = _hear_verdict(heard)
     except OSError:
         is_asked, keeps = False, None
-    if keeps is False or (keeps is None and not is_asked):
+    is_outside = keeps is False or (keeps is None and not is_asked)
+    if is_outside:
         joining.take_back()
     with suppress(OSError):
         _say(said, {"state": KEEP if keeps else TAKE_BACK})
+    if not is_outside:
+        machine.leave_behind(joining.start_answering)
 
 
 def _hear_verdict(heard: IO[bytes]) -> tuple[bool, bool | None]:

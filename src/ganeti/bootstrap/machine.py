@@ -106,6 +106,10 @@ class Machine:
             raise CommandError(f"{os.path.basename(argv[0])} failed: {last_words(done)}")
         return done
 
+    def leave_behind(self, work: Callable[[], None]) -> None:
+        """Do *work* that nobody waits for, in a process of its own where that is possible."""
+        work()
+
     def daemon_util(self, *words: str, timeout_s: float = 120.0) -> None:
         self.run([self.program("daemon-util"), *words], timeout_s=timeout_s)
 

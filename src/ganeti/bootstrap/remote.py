@@ -19,6 +19,9 @@ HELPERS = "/usr/lib/ganeti"
 CONNECT_WITHIN_S = 10
 PASSWORD_WITHIN_S = 300.0
 SSH_FAILED = 255
+READY, ASKED, KEEP, TAKE_BACK = "ready", "asked", "keep", "take back"
+"""Words of a joining's conversation, besides the two requests and their answer."""
+
 _UNKNOWN_KEY = re.compile(r"Host key verification failed|IDENTIFICATION HAS CHANGED|host key is known", re.IGNORECASE)
 
 

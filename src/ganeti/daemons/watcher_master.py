@@ -37,6 +37,8 @@ _MASTER_DAEMONS = {"ganeti-wconfd": "wconfd_socket", "ganeti-luxid": "luxi_socke
 _ASKED = {"ganeti-wconfd": ("echo", "watcher"), "ganeti-luxid": ("QueryConfigValues", ["drain_flag"])}
 _GROUP_FILE = re.compile(rf"watcher\.([^.]+)\.(?:data|instance-status)|{re.escape(GROUP_STATUS)}(.+)")
 _UNFINISHED = ("queued", "waiting", "canceling", "running")
+_NO_DATA = 2
+"""Status of a field of a node that does not answer (protocols, section 5)."""
 _PAUSE_S = 0.2
 _LEAST_S = 0.1
 _log = logging.getLogger(__name__)
@@ -101,13 +103,19 @@ class MasterWork:
     def _renew_certificates(self) -> None:
         """Once a day a job looks which certificates expire soon, or are of a node that missed a renewal.
 
-        Each round where the master keeps former certificates for such a node: it may be back.
+        Each round where the master keeps former certificates for such a node: it may be back. Where they are kept for
+        nodes that are marked offline and all others answer, once, until that changes.
         """
         stamp = f"{self._paths.data_dir}/watcher.certificates"
-        is_missed = bool(former_certificates(self._paths))
+        former = former_certificates(self._paths)
+        is_missed, seen = bool(former), b""
         if is_missed or os.path.exists(stamp):  # else this is a new master: the first look is a day from now
             is_time = os.path.exists(stamp) and not 0 <= time.time() - os.stat(stamp).st_mtime < LOOK_AT_CERTIFICATES_S
             try:
+                if is_missed:
+                    silent, offline = self._absent_nodes()
+                    seen = repr((former, silent, offline)).encode()
+                    is_missed = bool(silent) or not offline or read_if_there(stamp) != seen
                 if not is_time and (not is_missed or self._is_renewing()):
                     return
                 self._luxi("SubmitJob", [{"OP_ID": "OP_CLUSTER_RENEW_DUE"}])
@@ -115,7 +123,14 @@ class MasterWork:
                 _log.error("certificates that expire cannot be looked for: %s", err)
                 return
         with suppress(OSError):  # without the time of this look, the next round looks, too
-            write_atomically(stamp, b"", mode=0o644)
+            write_atomically(stamp, seen, mode=0o644)
+
+    def _absent_nodes(self) -> tuple[list[str], list[str]]:
+        """The nodes that should answer and do not, and those that are marked offline."""
+        rows = self._luxi("Query", "node", ["name", "offline", "mtotal"], None)["data"]
+        offline = sorted(name for (_, name), (_, is_offline), _ in rows if is_offline)
+        silent = sorted(name for (_, name), _, (status, _) in rows if status == _NO_DATA and name not in offline)
+        return silent, offline
 
     def _is_renewing(self) -> bool:
         """Whether a renewal waits or runs: what is behind now may not be so when it has ended."""

@@ -18,6 +18,7 @@ class Work(Protocol):
     def __call__(self, data: bytes, machine: Machine, *, dry_run: bool = False) -> None: ...
 
 
+_HIGHEST_DESCRIPTOR = 256
 Conversation = Callable[[Machine, IO[bytes], IO[bytes]], None]
 
 
@@ -62,6 +63,20 @@ def _converse(conversation: Conversation, machine: Machine) -> None:
 
 class _ThisMachine(Machine):
     """Starts and stops daemons without another interpreter."""
+
+    def leave_behind(self, work: Callable[[], None]) -> None:
+        """Standard output and its copies are closed in the process: ssh waits for their end."""
+        if os.fork():
+            return
+        try:
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(nothing, descriptor)
+            os.closerange(3, _HIGHEST_DESCRIPTOR)
+            work()
+        finally:
+            os._exit(0)
 
     def daemon_util(self, *words: str, timeout_s: float = 120.0) -> None:
         """Raises `CommandError` with what was printed, by the daemon, too."""

@@ -90,6 +90,9 @@ class Node:
     def start(self, daemon: str, arguments: Sequence[str] = ()) -> int:
         """Start a daemon unless it runs; returns when it serves, with the daemon's own exit status if it refuses."""
         if self.is_running(daemon):
+            if not self._systemd:  # it may be starting: it holds its pid file before it serves
+                with suppress(PermissionError), self._start_lock(daemon):
+                    return 0
             return 0
         if self._gives_users():
             self._hand_over_files(daemon)

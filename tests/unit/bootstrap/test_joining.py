@@ -22,7 +22,7 @@ from ganeti.base.errors import CommandError, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap import join, join_input, joining_machine
 from ganeti.bootstrap import machine as bootstrap_machine
-from ganeti.bootstrap.daemon_setup import set_up
+from ganeti.bootstrap.daemon_setup import set_up, start_answering
 from ganeti.bootstrap.prepare_join import prepare
 from ganeti.node import certificates
 from ganeti.tools import joining, node_daemon_setup, prepare_node_join
@@ -432,6 +432,12 @@ def test_one_connection_sets_everything_up(begin: Any, node: Any, tmp_path: Path
     ]
 
 
+def test_a_machine_that_leaves_while_its_daemons_start_has_none(node: Any) -> None:
+    """ConfD and MonD start after the command has ended: another may take the node out meanwhile."""
+    start_answering(node)
+    assert node.told == [f"{word} ganeti-{name}" for word in ("start", "stop") for name in ("confd", "mond")]
+
+
 @pytest.mark.parametrize("end", ["refused", "broken", "broken within a line", "daemon", "not asked"])
 def test_a_machine_that_does_not_become_a_node_is_as_it_was(begin: Any, node: Any, tmp_path: Path, end: str) -> None:
     """Its keys, its files, and what its daemons have written meanwhile; the second try works."""
@@ -458,6 +464,7 @@ def test_a_machine_that_does_not_become_a_node_is_as_it_was(begin: Any, node: An
     joining.close()
     assert pretend.tree(root) == before
     if end in ("refused", "broken", "broken within a line"):
+        assert "start ganeti-confd" not in node.told
         assert node.told[-4:] == ["stop ganeti-mond", "stop ganeti-confd", "stop ganeti-noded", "reload-ssh-keys"]
     node.broken.discard("start ganeti-noded")
     again = begin()

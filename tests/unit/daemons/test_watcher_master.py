@@ -300,7 +300,7 @@ def test_where_a_node_has_missed_a_renewal_each_round_looks_unless_one_waits(pat
 
     def luxi(self, method, *words):
         asked.append(method)
-        return {"data": [[[0, [unfinished]]]]}
+        return {"data": [] if words[0] == "node" else [[[0, [unfinished]]]]}
 
     monkeypatch.setattr(MasterWork, "_luxi", luxi)
     os.makedirs(paths.data_dir)
@@ -309,3 +309,38 @@ def test_where_a_node_has_missed_a_renewal_each_round_looks_unless_one_waits(pat
     for _ in range(2):
         watcher._renew_certificates()
     assert asked.count("SubmitJob") == submitted
+
+
+def test_certificates_kept_for_nodes_that_are_marked_offline_are_looked_at_once(paths, monkeypatch):
+    """A look each round would be a job every five minutes for as long as the node is away."""
+    submitted, nodes = [], {"node1": (False, 0), "node2": (True, 4)}
+
+    def luxi(self, method, *words):
+        if method == "SubmitJob":
+            submitted.append(words)
+        if words[0] != "node":
+            return {"data": []}
+        return {"data": [[[0, name], [0, marked], [status, None]] for name, (marked, status) in nodes.items()]}
+
+    monkeypatch.setattr(MasterWork, "_luxi", luxi)
+    os.makedirs(paths.data_dir)
+    Path(paths.former_client_cert("1")).touch()
+    watcher = work(paths, [])
+
+    def looks_in_three_rounds() -> int:
+        submitted.clear()
+        for _ in range(3):
+            watcher._renew_certificates()
+        return len(submitted)
+
+    assert looks_in_three_rounds() == 1
+    nodes["node1"] = (False, 2)
+    assert looks_in_three_rounds() == 3, "a node that does not answer may be back each round"
+    nodes["node1"] = (False, 0)
+    assert looks_in_three_rounds() == 1
+    nodes["node2"] = (False, 0)
+    assert looks_in_three_rounds() == 3, "a node whose mark is gone is to be renewed"
+    nodes["node2"] = (True, 4)
+    assert looks_in_three_rounds() == 1
+    os.utime(f"{paths.data_dir}/watcher.certificates", (0, 0))
+    assert looks_in_three_rounds() == 1

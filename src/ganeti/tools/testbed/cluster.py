@@ -2,7 +2,7 @@
 """Making a cluster of a testbed's nodes, by the commands an administrator would type."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ganeti.base.errors import CommandError
 from ganeti.tools.testbed import guest, layout, machine, node_files
@@ -43,6 +43,18 @@ def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
     said = [process.communicate() for _, process in joining]
     for (words, process), (out, errors) in zip(joining, said, strict=True):
         _check(subprocess.CompletedProcess(words, process.returncode, out, errors))
+    wait_for_answering(bed, others)
+
+
+def wait_for_answering(bed: Layout, nodes: Sequence[Node]) -> None:
+    """Nodes start what answers questions after the command has ended: a start that is under way is waited for.
+
+    A cluster is one without them, too.
+    """
+    start = f"{bed.commands if bed.unprivileged else layout.HELPERS}/daemon-util start"
+    words = ("sh", "-c", f"{start} ganeti-confd; {start} ganeti-mond")
+    for process in [machine.popen(bed, node.name, *words) for node in nodes]:
+        process.communicate()
 
 
 def secondary_words(node: Node) -> list[str]:

@@ -56,6 +56,15 @@ def test_nothing_is_done_before_two_looks_find_the_same() -> None:
     assert not cluster.maintenance.incidents and not cluster.jobs
 
 
+def test_a_node_that_falls_silent_after_one_look_is_left_alone() -> None:
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = EVACUATE
+    cluster.step()
+    cluster.silent.add("n3")
+    steps(cluster, 3)
+    assert statuses(cluster) == ["noted"] and not cluster.jobs
+
+
 def test_a_command_that_changes_its_text_each_time_has_no_effect() -> None:
     cluster = MaintainedCluster()
     seen = []
@@ -100,6 +109,43 @@ def test_a_ready_tag_that_is_removed_ends_it_when_nobody_sees_it_any_more() -> N
     cluster.silent.clear()
     cluster.step()
     assert not cluster.maintenance.incidents
+
+
+@pytest.mark.requirement("S4.21")
+def test_a_repaired_node_keeps_its_incident_as_long_as_it_has_the_tag() -> None:
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = REPAIR
+    steps(cluster, 4)
+    del cluster.defects["n3"]
+    steps(cluster, 3)
+    assert statuses(cluster) == ["completed"] and cluster.config.node("n3").tags == [only(cluster).tag]
+    cluster.remove_tag("n3", only(cluster).tag)
+    cluster.step()
+    assert not cluster.maintenance.incidents
+
+
+@pytest.mark.requirement("S4.9", "S4.15")
+def test_another_object_of_the_same_node_is_another_incident() -> None:
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = REPAIR
+    steps(cluster, 4)
+    cluster.defects["n3"] = REPAIR | {"details": [2]}
+    steps(cluster, 4)
+    assert statuses(cluster) == ["completed", "completed"]
+    assert len(cluster.opcodes("OP_REPAIR_COMMAND")) == 2
+
+
+@pytest.mark.requirement("S4.20")
+def test_a_node_on_which_an_instance_is_left_is_not_ready() -> None:
+    """Somebody took it offline by hand, and put an instance there meanwhile."""
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = EVACUATE
+    steps(cluster, 2)
+    guest = cluster.config.primary_instances("n2")[0]
+    cluster._put_guest(guest, "n3", guest.primary_node)
+    cluster.set_node("n3", offline=True)
+    cluster.step()
+    assert statuses(cluster) == ["pending"] and not cluster.config.node("n3").tags
 
 
 @pytest.mark.requirement("S4.19", "S4.20", "S4.22")

@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""For every test: `tests.fakes` can be imported, interrupts work as elsewhere, laws take as many examples as asked."""
+"""For every test: `tests.fakes` can be imported, interrupts work as elsewhere, laws take as many examples as asked.
+
+And what `make check` leaves to `make test` is marked.
+"""
 
 import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.fakes.thoroughness import examples
+
+THOROUGH = frozenset(
+    f"{name}.py"
+    for name in (
+        *("contract/test_snapshots", "contract/test_storage", "property/test_locks", "property/test_solver"),
+        *("property/test_why_numbers", "property/test_why_placement", "unit/cli/test_described"),
+        *("unit/ganeti_simulation/test_apart", "unit/luxid/placement/test_capacities"),
+        *("unit/luxid/placement/test_placements", "unit/node/storage/ext/test_ext_driver"),
+        *("unit/placement/capacity/test_count", "unit/placement/kernel/test_renewal"),
+        *("unit/placement/test_little_memory", "unit/rapi/test_bad_requests", "unit/system/test_daemonize"),
+        *("unit/tools/htools/test_command_lines", "unit/tools/htools/test_outputs", "unit/tools/test_mon_collector"),
+    )
+)
+"""A third of the quick suite's time, measured: marked `thorough`, and run by `make test` and by name only."""
 
 # A busy machine is no fault of a law: none has a deadline of its own.
 settings.register_profile("house", max_examples=examples(100), deadline=None)
@@ -17,3 +35,12 @@ settings.load_profile("house")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in the background, and in every process made from here
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before pytest chooses by marks."""
+    here = Path(__file__).resolve().parent
+    for item in items:
+        if item.path.is_relative_to(here) and str(item.path.relative_to(here)) in THOROUGH:
+            item.add_marker("thorough")

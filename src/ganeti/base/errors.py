@@ -37,8 +37,12 @@
 The wire form of 3.1 is ``[class name, arguments]``; both directions are here.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # commands would start 10 ms later
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
 
 UNREADABLE_JSON = (ValueError, RecursionError)
 """What decoding raises for a text that is no JSON, no UTF-8 (`UnicodeDecodeError`), of another type, or nested too

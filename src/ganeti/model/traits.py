@@ -114,6 +114,8 @@ class HypervisorTraits:
     parameters: tuple[Parameter, ...] = ()
     can_migrate: bool = False
     can_hotplug: bool = False
+    can_change_parameters: bool = False
+    """Whether a running guest takes over any hypervisor or backend parameter."""
     can_copy_disks: bool = False
     """Whether the disks of a running guest can be copied as of one moment."""
     boots_backups: bool = False

@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from glob import glob
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
@@ -92,7 +91,12 @@ def client_contexts(paths: Paths) -> tuple[ssl.SSLContext, ...]:
 
 def former_certificates(paths: Paths) -> list[str]:
     """Files with certificates that this node has shown before, newest first."""
-    return sorted(glob(paths.former_client_cert("*")), reverse=True)
+    directory, pattern = os.path.split(paths.former_client_cert("*"))
+    prefix, _, suffix = pattern.partition("*")  # no `glob`: it is looked at for each node call
+    with suppress(FileNotFoundError):
+        names = [name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(suffix)]
+        return [f"{directory}/{name}" for name in sorted(names, reverse=True)]
+    return []
 
 
 def _client_context(certificate: str, authority: str) -> ssl.SSLContext:

@@ -18,7 +18,7 @@ from ganeti.base.errors import GanetiError, TransportError
 from ganeti.system.crowd import Crowd
 from ganeti.system.event_loop import Background
 from ganeti.wire.framing import Connection, encode
-from ganeti.wire.framing_sync import MESSAGE_LIMIT_BYTES, reachable_path
+from ganeti.wire.framing_sync import MESSAGE_LIMIT_BYTES, ReachablePath
 
 _log = logging.getLogger(__name__)
 _STREAM_LIMIT_BYTES = 256 * 1024
@@ -44,7 +44,7 @@ async def connect(path: str, timeout_s: float = 10.0, limit_bytes: int = MESSAGE
         raise TransportError(f"Cannot connect to {path}: {err.strerror or err}") from err
     try:
         client.setblocking(False)
-        with reachable_path(path) as name:
+        with ReachablePath(path) as name:
             async with asyncio.timeout(timeout_s):
                 await _stand_in_line(client, name)
         streams = await asyncio.open_unix_connection(sock=client, limit=_STREAM_LIMIT_BYTES)
@@ -242,7 +242,7 @@ def _listen(path: str, mode: int) -> socket.socket:
         pass
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with reachable_path(path) as name:
+        with ReachablePath(path) as name:
             before = os.umask(0o777 & ~mode)
             try:
                 listener.bind(name)

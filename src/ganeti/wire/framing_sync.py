@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The blocking client of all Unix sockets: JSON documents, each ended by the byte 0x03 (protocols, section 2).
 
-Standard library only, and little of it: commands and job processes import this and must start in milliseconds.
+Hardly anything of the standard library: commands and job processes import this and must start in milliseconds.
 JSON escapes control characters, so the byte cannot occur inside a document.
 """
 
+from __future__ import annotations
+
+import _socket
 import gc
-import json
 import os
-import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
 from ganeti.base.errors import TransportError, from_wire
+from ganeti.wire import quick_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 END = b"\x03"
 MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
@@ -23,32 +27,37 @@ _PATH_LIMIT_BYTES = 107
 _IN_LINE_S = 0.02
 
 
-@contextmanager
-def reachable_path(path: str) -> Iterator[str]:
-    """Give a name for a socket's path that fits into a socket address, however deep its directory lies."""
-    if len(os.fsencode(path)) <= _PATH_LIMIT_BYTES:
-        yield path
-        return
-    directory, name = os.path.split(path)
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{name}"
-    finally:
-        os.close(descriptor)
+class ReachablePath:
+    """Gives a name for a socket's path that fits into a socket address, however deep its directory lies."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._directory: int | None = None
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) <= _PATH_LIMIT_BYTES:
+            return self._path
+        directory, name = os.path.split(self._path)
+        self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return f"/proc/self/fd/{self._directory}/{name}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._directory is not None:
+            os.close(self._directory)
 
 
 def connect(
     path: str, timeout_s: float = 10.0, *, waits_in_line: bool = True, **codec: Callable[[Any], Any]
-) -> "SyncConnection":
+) -> SyncConnection:
     """Connect to a daemon's Unix socket; raises `TransportError` saying who does not answer.
 
     *timeout_s* counts for each step of all that follows; *codec* is that of `SyncConnection`. Unless *waits_in_line*, a
     daemon that has others to accept first counts as one that does not answer.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)  # importing `socket` takes longer than a call
     sock.settimeout(timeout_s)
     try:
-        with reachable_path(path) as name:
+        with ReachablePath(path) as name:
             if waits_in_line:
                 _stand_in_line(sock, name, time.monotonic() + timeout_s)
             else:
@@ -59,7 +68,7 @@ def connect(
     return SyncConnection(sock, MESSAGE_LIMIT_BYTES, **codec)
 
 
-def _stand_in_line(sock: socket.socket, name: str, deadline_s: float) -> None:
+def _stand_in_line(sock: _socket.socket, name: str, deadline_s: float) -> None:
     """Connect; a daemon that has not yet accepted those before makes a Unix socket say so at once, not wait."""
     while True:
         try:
@@ -72,19 +81,15 @@ def _stand_in_line(sock: socket.socket, name: str, deadline_s: float) -> None:
             return
 
 
-def _encode(message: Any) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode()
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
+class _WithoutCollecting:
     """JSON has no cycles: to look for garbage again and again while a long list is read takes ten times the reading."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_on:
             gc.enable()
 
 
@@ -97,11 +102,11 @@ class SyncConnection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: _socket.socket,
         limit_bytes: int = MESSAGE_LIMIT_BYTES,
         *,
-        encode: Callable[[Any], bytes] = _encode,
-        decode: Callable[[bytes], Any] = json.loads,
+        encode: Callable[[Any], bytes] = quick_json.encode,
+        decode: Callable[[bytes], Any] = quick_json.decode,
     ) -> None:
         self._socket = sock
         self._limit_bytes = limit_bytes
@@ -109,7 +114,7 @@ class SyncConnection:
         self._decode = decode
         self._buffer = bytearray()
 
-    def __enter__(self) -> "SyncConnection":
+    def __enter__(self) -> SyncConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +147,7 @@ class SyncConnection:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
-            with _without_collecting():
+            with _WithoutCollecting():
                 return self._decode(line)
         except ValueError as err:
             raise TransportError(f"The other side sent something that is not JSON: {err}") from err

@@ -91,6 +91,7 @@ def install(patches: dict[str, Patch]) -> None:
         "os": system.OsFacade(),
         "os.path": names.path_module,
         "socket": sockets.SocketFacade(),
+        "_socket": sockets.SocketFacade(),
         "select": sockets.SelectFacade(),
         "subprocess": processes.SubprocessFacade(),
         "signal": processes.SignalFacade(),

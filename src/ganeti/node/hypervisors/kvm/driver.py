@@ -64,6 +64,7 @@ class KvmHypervisor(Hypervisor):
         can_migrate=True,
         can_balloon=True,
         can_hotplug=True,
+        can_change_parameters=True,
         can_copy_disks=True,
         boots_backups=True,
         can_exchange_disks=True,

@@ -176,7 +176,9 @@ def test_a_running_guest_takes_changes_over_at_its_next_start(ctx: FakeContext) 
 
 def plugs(ctx: FakeContext) -> None:
     """The instance is up, with a guest that can be given NICs and disks."""
-    ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_hotplug=True)
+    ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(
+        ctx.catalogue.hypervisors["pretend"], can_hotplug=True, can_change_parameters=True
+    )
     ctx.nodes.handlers["instance_hotplug_obstacles"] = lambda name, **_: HotplugObstacles()
     runs(ctx)
 
@@ -284,6 +286,17 @@ def test_a_guest_says_which_parameters_it_has_taken_over(ctx: FakeContext) -> No
     with pytest.raises(ExecutionError, match="QEMU refused it; --no-hotplug changes it at the next start instead"):
         run(modify(beparams={"vcpus": 5}), ctx)
     assert instance(ctx).beparams["vcpus"] == 4
+
+
+def test_a_guest_that_takes_no_parameters_over_is_not_asked(ctx: FakeContext) -> None:
+    plugs(ctx)
+    ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(
+        ctx.catalogue.hypervisors["pretend"], can_change_parameters=False
+    )
+    ctx.story.clear()
+    run(modify(beparams={"vcpus": 3}), ctx)
+    assert ctx.story == ["commit ModifyInstance settles"]
+    assert ctx.lines[-1].startswith("web1 runs as before; the changes take effect")
 
 
 def test_nics_by_index_name_and_uuid(ctx: FakeContext) -> None:

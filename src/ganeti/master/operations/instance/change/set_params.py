@@ -137,7 +137,8 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         primary = self._primary(view, instance)
         moves = primary != instance.primary_node
         sizes = self.runtime_mem is not None or bool({"memory", "maxmem"} & set(self.beparams))
-        plugs = self.hotplug and (self.nics or self.disks or self.hvparams or self.beparams)
+        offers = self._offers(ctx, instance)
+        plugs = self.hotplug and (self.nics or self.disks or offers)
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         found = await live_changes.look(ctx, view, instance, plugs=bool(plugs))
@@ -203,7 +204,8 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)
         told = self._told_parameters(view, old, new)
-        live = live_changes.plan_live(facts, nics, disks, told, warnings)
+        offered = told if self._offers(ctx, old) else []
+        live = live_changes.plan_live(facts, nics, disks, offered, warnings)
         warnings += modification.check_policy(view, old, new, disks.disks, template, ignore=self.ignore_ipolicy)
         return Checked(
             old=old,
@@ -252,6 +254,11 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
                 "gnt-instance, a restart from within the guest is not enough"
             )
         return changes
+
+    def _offers(self, ctx: OperationContext, instance: Instance) -> bool:
+        """Whether parameters change that a running guest may take over."""
+        takes = ctx.catalogue.hypervisor(instance.hypervisor).can_change_parameters
+        return takes and bool(self.hvparams or self.beparams)
 
     def _primary(self, view: ConfigView, instance: Instance) -> str:
         name = self.pnode_uuid or self.pnode

@@ -76,8 +76,10 @@ class Story:
         """Process ids of all daemons, by node and name."""
         found = {}
         for node in NODES:
-            for path in (self.bed.layout.node(node).upper / "run/ganeti").glob("*.pid"):
-                found[f"{node} {path.stem}"] = path.read_text().strip()
+            for line in self.run("sh", "-c", "grep -H . /run/ganeti/ganeti-*.pid", node=node).splitlines():
+                path, _, pid = line.partition(":")
+                found[f"{node} {path.rpartition('/')[2].removesuffix('.pid')}"] = pid.strip()
+        assert {f"{node} ganeti-{name}" for node in NODES for name in ("noded", "confd", "mond")} <= set(found)
         return found
 
     def shown(self, port: int) -> str:

@@ -37,6 +37,7 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
         children=[disk_spec(view, catalogue, instance, child, index) for child in disk.children],
         copies={node.name: node.secondary_ip for node in copies},
         generation=disk.generation,
+        snapshots=disk.snapshots or {},
         holders={node.uuid: node.name for node in copies},
         primary=view.node(instance.primary_node).name if paired else "",
     )

@@ -30,6 +30,8 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where the template keeps several copies: the nodes that have one, with the address they are reached at."""
     generation: int | None = None
     """Of the newest copy that the configuration knows of, where the template counts them."""
+    snapshots: dict[str, float] = {}
+    """Their names, with the times they were taken, where the configuration keeps them."""
     holders: dict[str, str] = {}
     """Names of these nodes by their UUIDs, which logical ids name them by."""
     primary: str = ""

@@ -211,6 +211,9 @@ class Disk(Stored, frozen=True, kw_only=True):
     generation: int | None = None
     """Of the newest copy that is known, where each node keeps one of its own and says which is the newer one."""
 
+    snapshots: dict[str, float] | None = None
+    """Those that may be there, with the times they were taken in seconds since 1970, where no storage can say so."""
+
     def promoted(self) -> "Disk":
         """As it is once another node is primary by force: newer than whatever the former one writes by itself."""
         if self.generation is None:

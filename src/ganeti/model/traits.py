@@ -75,6 +75,8 @@ class TemplateTraits:
     """Disks are there already: nothing is made."""
     counts_generations: bool = False
     """The configuration knows which copy of a disk is the newest one (`Disk.generation`)."""
+    snapshots_in_configuration: bool = False
+    """The storage cannot be asked what snapshots a disk has: the configuration knows (`Disk.snapshots`)."""
     opened_by_role: bool = False
     """A disk is told whether one node writes it or, during a migration, two."""
     locked: bool = True

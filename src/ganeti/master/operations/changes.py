@@ -143,6 +143,27 @@ class NoteGenerations(Change, frozen=True, kw_only=True):
                 draft.put("disks", replace(disk, generation=generation))
 
 
+class NoteSnapshots(Change, frozen=True, kw_only=True):
+    """Disks of an instance may have the snapshot *name* from now on, or have it no more (without *created_s*).
+
+    Disks are named by UUID; one that is gone is no error.
+    """
+
+    disks: list[str]
+    name: str
+    created_s: float | None = None
+
+    def apply(self, draft: Draft) -> None:
+        for uuid in self.disks:
+            if draft.get("disks", uuid) is None:
+                continue
+            disk = draft.disk(uuid)
+            kept = {name: taken for name, taken in (disk.snapshots or {}).items() if name != self.name}
+            if self.created_s is not None:
+                kept[self.name] = self.created_s
+            draft.put("disks", replace(disk, snapshots=kept or None))
+
+
 def _check_nodes(draft: Draft, instance: Instance, disks: list[Disk]) -> None:
     uuids = dict.fromkeys([instance.primary_node, *(uuid for disk in disks for uuid in disk.nodes)])
     nodes = [draft.node(uuid) for uuid in uuids]

@@ -3,7 +3,13 @@
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
-from ganeti.model.node_calls.snapshots import InstanceSnapshotRemove, InstanceSnapshotRevert, InstanceSnapshotTake
+from ganeti.model.node_calls.snapshots import (
+    InstanceFreeze,
+    InstanceSnapshotRemove,
+    InstanceSnapshotRevert,
+    InstanceSnapshotTake,
+    InstanceThaw,
+)
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.actions.registry import SLOW_S, answers
 from ganeti.node.hypervisors.interface import GuestSnapshots
@@ -16,6 +22,19 @@ async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[
     return [await _of(node, disk).of(disk) for disk in asked.instance.disks]
 
 
+@answers(InstanceFreeze)
+async def instance_freeze(node: NodeState, asked: InstanceFreeze) -> bool:
+    guest = await _guest(node, asked.instance)
+    return guest is not None and await guest.freeze(asked.instance.name)
+
+
+@answers(InstanceThaw)
+async def instance_thaw(node: NodeState, asked: InstanceThaw) -> None:
+    guest = await _guest(node, asked.instance)
+    if guest is not None:
+        await guest.thaw(asked.instance.name)
+
+
 @answers(InstanceSnapshotTake, timeout_s=SLOW_S)
 async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -> bool:
     instance = asked.instance
@@ -23,7 +42,8 @@ async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -
     hypervisor = node.hypervisor_of(instance)
     runs = await hypervisor.info(instance.name) is not None
     guest = hypervisor.snapshots() if runs else None
-    frozen = guest is not None and await guest.freeze(instance.name)
+    freezes = asked.frozen is None
+    frozen = bool(asked.frozen) or (freezes and guest is not None and await guest.freeze(instance.name))
     try:
         for disk in instance.disks:
             kept = _of(node, disk)
@@ -38,10 +58,13 @@ async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -
             else:
                 await kept.take(disk, name)
     except GanetiError:
-        await _remove(node, instance, name, guest)
+        try:
+            await _remove(node, instance, name, guest)
+        except GanetiError as err:
+            node.world.log(f"snapshot {name} of instance {instance.name} is still there in part: {err}")
         raise
     finally:
-        if guest is not None and frozen:
+        if guest is not None and frozen and freezes:
             await guest.thaw(instance.name)
     node.world.log(f"snapshot {name} of instance {instance.name} taken{', its guest frozen' if frozen else ''}")
     return frozen
@@ -52,6 +75,8 @@ async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRever
     instance = asked.instance
     name = asked.name
     for disk in instance.disks:
+        if _is_second_copy(node, disk):
+            continue
         if name not in [each.name for each in await _of(node, disk).of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
     for disk in instance.disks:
@@ -78,6 +103,10 @@ async def _remove(node: NodeState, instance: InstanceSpec, name: str, guest: Gue
             await guest.remove(instance.name, disk, name)
         else:
             await kept.remove(disk, name)
+
+
+def _is_second_copy(node: NodeState, disk: DiskSpec) -> bool:
+    return disk.primary not in ("", node.world.node_name)
 
 
 async def _guest(node: NodeState, instance: InstanceSpec) -> GuestSnapshots | None:

@@ -74,9 +74,6 @@ def of_image_files(template: str) -> TemplateTraits:
 class ImageFileTemplate(DiskTemplate):
     """A template whose disks are image files; `traits` says the rest."""
 
-    why_no_snapshots = "the other node's copy would not go back with this one"
-    """Without formats there are two copies."""
-
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
         self.allowed = AllowedPaths(world.paths)
@@ -220,9 +217,7 @@ class ImageFileTemplate(DiskTemplate):
         except OSError as err:
             raise image_io.failed("copied", path, err) from err
 
-    def snapshots(self) -> Snapshots | None:
-        if not self.traits.formats:
-            return None
+    def snapshots(self) -> Snapshots:
         return ImageSnapshots(RawSnapshots(self._place), Qcow2Snapshots(self._place, self._qemu_img))
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:

@@ -48,7 +48,11 @@ class Snapshots(ABC):
 
     @abstractmethod
     async def revert(self, disk: DiskSpec, name: str) -> None:
-        """Give a disk that nobody uses the content it had; the snapshot stays. Raises `BlockDeviceError`."""
+        """Give a disk that nobody uses the content it had; the snapshot stays. Raises `BlockDeviceError`.
+
+        Of two copies, each node takes its own back, and the one that is not the primary's gives its up where it has no
+        such snapshot; when both are next opened, they are made equal from the primary's.
+        """
 
     @abstractmethod
     async def remove(self, disk: DiskSpec, name: str) -> None:

@@ -35,20 +35,20 @@ class RawSnapshots(Snapshots):
 
     async def take(self, disk: DiskSpec, name: str) -> None:
         path = await self._place(disk)
-        target = f"{path}{MARK}{name}"
+        target = place_of(path, name)
         if not os.path.exists(target):
             await self._copy(path, target, await in_thread(os.path.getsize, path))
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
         path = await self._place(disk)
-        source = f"{path}{MARK}{name}"
+        source = place_of(path, name)
         if not os.path.exists(source):
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
         await self._copy(source, path, max(disk.size_mib * MIB, await in_thread(os.path.getsize, source)))
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         path = await self._place(disk)
-        await in_thread(_remove, f"{path}{MARK}{name}")
+        await in_thread(_remove, place_of(path, name))
 
     async def _copy(self, source: str, target: str, size: int) -> None:
         try:
@@ -84,6 +84,11 @@ class ImageSnapshots(Snapshots):
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         await self._for(disk).remove(disk, name)
+
+
+def place_of(path: str, name: str) -> str:
+    """Of the snapshot *name* of the image at *path*."""
+    return f"{path}{MARK}{name}"
 
 
 def rename_with(old_path: str, path: str) -> None:

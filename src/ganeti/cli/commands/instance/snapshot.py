@@ -21,5 +21,5 @@ def run(call: Invocation) -> int:
         out(f"{'Snapshot':<{width}} Taken               Disks")
         for name, created_s, disks in kept:
             taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(created_s))
-            out(f"{name:<{width}} {taken} {','.join(str(index) for index in disks)}")
+            out(f"{name:<{width}} {taken} {','.join(map(str, disks)) or 'on the secondary node'}")
     return 0

@@ -29,7 +29,7 @@ from ganeti.master.operations.backup.importing import Source, filled
 from ganeti.master.operations.instance.creation import create as creation
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, create_disks, open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.disks.snapshot import SetReverting
+from ganeti.master.operations.instance.disks.snapshot_steps import SetReverting
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
 from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.lock_plans import plan

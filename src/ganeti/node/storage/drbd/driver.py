@@ -22,11 +22,13 @@ from ganeti.node.storage.drbd.owners import make_way, own_device
 from ganeti.node.storage.drbd.parameters import PARAMETERS
 from ganeti.node.storage.drbd.places import Link, link_of, volumes
 from ganeti.node.storage.drbd.replaced import ReplacedVolumes
+from ganeti.node.storage.drbd.snapshots import ReplicatedSnapshots
 from ganeti.node.storage.drbd.states import INCONSISTENT, PRIMARY, UP_TO_DATE, Device
 from ganeti.node.storage.drbd.tools import Tools, read_helper, tools_of
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskTemplate, Replicates
 from ganeti.node.storage.lvm.driver import LogicalVolumes
+from ganeti.node.storage.lvm.snapshots import VolumeSnapshots
 from ganeti.node.storage.lvm.volumes import MIB
 from ganeti.ports.node_world import NodeWorld
 
@@ -45,7 +47,6 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         has_secret=True,
         diskless_primary=True,
     )
-    why_no_snapshots = "the other node's copy would not go back with this one"
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
@@ -134,6 +135,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         complete = await _is_complete(self, disk, link)
         if device is not None and device.has_disk:
             await tools.setup("detach", str(link.minor))
+        await self.snapshots().remove_all(disk)
         replaced = ReplacedVolumes(self.volumes, volumes(disk))
         await replaced.make_way(complete=complete)
         try:
@@ -149,6 +151,10 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def forget_replaced(self, disk: DiskSpec) -> None:
         await ReplacedVolumes(self.volumes, volumes(disk)).forget()
+
+    def snapshots(self) -> ReplicatedSnapshots:
+        of_volumes = VolumeSnapshots(self.volumes.volumes)
+        return ReplicatedSnapshots(of_volumes, self.world.node_name, self._is_open, self._give_up)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         if self.world.node_name not in disk.copies:
@@ -306,6 +312,14 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         if (device := await own_device(tools, disk, link)) is not None and device.has_disk:
             return device.disk
         return await tools.metadata_state(link, await self._volume_path(volumes(disk)[1], ""))
+
+    async def _is_open(self, disk: DiskSpec) -> bool:
+        return await own_device(await self.tools(), disk, link_of(disk, self.world.node_name)) is not None
+
+    async def _give_up(self, disk: DiskSpec) -> None:
+        """Of a copy that is closed here, forget what it has: it gets everything from the other node."""
+        link = link_of(disk, self.world.node_name)
+        await (await self.tools()).create_metadata(link, await self._volume_path(volumes(disk)[1], ""))
 
     async def _volume_path(self, volume: DiskSpec, owner: str) -> str:
         return os.path.realpath((await self.volumes.activate(volume, owner)).path)

@@ -30,8 +30,9 @@ from ganeti.node.storage.ext.scripts import (
     find_provider,
     volume_of,
 )
+from ganeti.node.storage.ext.snapshots import VolumeSnapshots
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import DiskTemplate
+from ganeti.node.storage.interface import DiskTemplate, Snapshots
 from ganeti.node.storage.uris import block_options
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.files import read_if_there, write_atomically
@@ -70,8 +71,8 @@ class ExternalDisks(DiskTemplate):
         naming=_logical_id,
         opened_by_role=True,
         locked=False,
+        snapshots_in_configuration=True,
     )
-    why_no_snapshots = "a provider has no script that lists them or goes back to one"
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
@@ -106,6 +107,8 @@ class ExternalDisks(DiskTemplate):
         That it cannot be attached says nothing: a provider that is out of order attaches none.
         """
         await self.deactivate(disk)
+        for name in disk.snapshots:
+            await self.snapshots().remove(disk, name)
         provider = find_provider(self.world, disk)
         try:
             await provider.run("remove", disk)
@@ -129,7 +132,7 @@ class ExternalDisks(DiskTemplate):
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         provider = find_provider(self.world, disk)
         try:
-            places = await self._attach(provider, disk)
+            places = await self.attach(provider, disk)
         except ScriptFailedError as err:
             raise BlockDeviceError(f"Disk {volume_of(disk)} is missing, or cannot be reached: {err}") from err
         before = await in_thread(self._read, disk)
@@ -166,7 +169,7 @@ class ExternalDisks(DiskTemplate):
         provider = find_provider(self.world, disk)
         held = await in_thread(self._read, disk)
         try:
-            places = await self._attach(provider, disk)
+            places = await self.attach(provider, disk)
         except ScriptFailedError:
             return None
         try:
@@ -197,7 +200,7 @@ class ExternalDisks(DiskTemplate):
         """The volume is attached for as long as it takes."""
         provider = find_provider(self.world, disk)
         held = await in_thread(self._read, disk)
-        places = await self._attach(provider, disk)
+        places = await self.attach(provider, disk)
         try:
             size = await self._size(places)
             if not places.path:
@@ -220,6 +223,15 @@ class ExternalDisks(DiskTemplate):
             )
         return attached
 
+    def snapshots(self) -> Snapshots:
+        return VolumeSnapshots(self)
+
+    def is_open(self, disk: DiskSpec) -> bool:
+        return self._read(disk) is not None
+
+    def note_absence(self, disk: DiskSpec) -> None:
+        self._absences.note(volume_of(disk))
+
     async def space(self, setting: str) -> StorageSpace:
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
 
@@ -230,7 +242,7 @@ class ExternalDisks(DiskTemplate):
         """Providers have no script that lists volumes."""
         return []
 
-    async def _attach(self, provider: Provider, disk: DiskSpec) -> Places:
+    async def attach(self, provider: Provider, disk: DiskSpec) -> Places:
         places = await provider.attach(disk)
         await in_thread(self._absences.forget, volume_of(disk))  # another node has made it meanwhile
         if places.path and await in_thread(devices.size_of, places.path) is None:

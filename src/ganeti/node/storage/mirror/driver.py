@@ -17,7 +17,7 @@ from ganeti.node.storage import image_io
 from ganeti.node.storage.held_images import LostImage
 from ganeti.node.storage.image_files import MIRROR, ImageFileTemplate, of_image_files, place_if_there
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import GivesBack, Supersedes
+from ganeti.node.storage.interface import GivesBack, Snapshots, Supersedes
 from ganeti.node.storage.mirror.client import T, ask
 from ganeti.node.storage.mirror.places import Places, kept_file, read_kept
 from ganeti.node.storage.mirror.requests import (
@@ -38,6 +38,7 @@ from ganeti.node.storage.mirror.requests import (
     TakeBack,
     TakeOver,
 )
+from ganeti.node.storage.mirror.snapshots import CopySnapshots
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.files import read_if_there, write_atomically
 
@@ -152,6 +153,9 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
             await self._ask(Resize(uuid=disk.uuid, size=size), Done)
         else:
             await in_thread(os.truncate, path, size)
+
+    def snapshots(self) -> Snapshots:
+        return CopySnapshots(self._place, self.world.node_name, self._places)
 
     async def lost(self) -> list[LostImage]:
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
@@ -14,6 +15,9 @@ from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
 from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
+from ganeti.model.node_calls.disks import FAULTY, DiskStatus
+from ganeti.model.traits import TemplateTraits
+from ganeti.ports.context import UndoNodeCall
 
 
 @pytest.fixture
@@ -59,3 +63,116 @@ def test_the_mark_is_there_before_the_first_disk_is_changed(ctx: FakeContext) ->
     )
     snapshot(ctx, "revert", "later")
     assert seen == ["later"]
+
+
+@pytest.fixture
+def both(ctx: FakeContext) -> FakeContext:
+    """The disks have a copy on node2, too."""
+    config = ctx.config.config
+    for disk in config.instance_disks(config.find_instance("web1")):
+        config.put("disks", disk.uuid, replace(disk, dev_type="twin", nodes=["uuid-node1", "uuid-node2"]))
+    ctx.catalogue.templates["twin"] = TemplateTraits(name="twin", storage_type="twin", node_count=2)
+    found = DiskStatus(dev_path="/dev/twin", size_mib=64, generation=3)
+    ctx.nodes.handlers["blockdev_find"] = lambda node, disk: msgspec.to_builtins(found)
+    ctx.nodes.handlers["instance_freeze"] = lambda node, instance: True
+    return ctx
+
+
+def calls(ctx: FakeContext, *names: str) -> list[str]:
+    return [line for line in ctx.story if line.split()[-1] in names]
+
+
+def test_both_copies_are_kept_while_the_guest_is_frozen(both: FakeContext) -> None:
+    asked: list[tuple[str, bool]] = []
+    both.nodes.handlers["instance_snapshot_take"] = lambda node, instance, name, frozen: (
+        asked.append((node, frozen)) or True
+    )
+    snapshot(both, "create", "third")
+    assert sorted(asked) == [("node1", True), ("node2", True)]
+    told = calls(both, "instance_freeze", "instance_snapshot_take", "instance_thaw")
+    assert (told[0], told[-1]) == ("node1 instance_freeze", "node1 instance_thaw")
+    assert "its file systems were frozen" in both.lines[-1]
+
+
+def test_no_room_on_the_second_node_alone_leaves_no_snapshot_and_a_guest_that_writes(both: FakeContext) -> None:
+    def take(node: str, **_: Any) -> bool:
+        if node == "node2":
+            raise BlockDeviceError("64 MiB are needed, 1 MiB are free there")
+        return True
+
+    both.nodes.handlers["instance_snapshot_take"] = take
+    with pytest.raises(BlockDeviceError, match="64 MiB are needed"):
+        snapshot(both, "create", "third")
+    assert calls(both, "instance_thaw") == ["node1 instance_thaw"]
+    undone = [(record.node_uuid, record.call) for record in both.records if isinstance(record, UndoNodeCall)]
+    assert undone == [("uuid-node2", "instance_snapshot_remove"), ("uuid-node1", "instance_snapshot_remove")]
+
+
+def test_copies_that_differ_are_not_kept_as_if_they_were_one(both: FakeContext) -> None:
+    good = DiskStatus(dev_path="/dev/twin", size_mib=64, generation=3)
+    for other in (replace(good, generation=2), replace(good, ldisk_status=FAULTY), None):
+        both.nodes.handlers["blockdev_find"] = lambda node, disk, other=other: msgspec.to_builtins(
+            good if node == "node1" else other
+        )
+        with pytest.raises(
+            PrerequisiteError, match=r"copies of disk 0 of web1 are not known to be equal: .*wait-for-sync"
+        ):
+            snapshot(both, "create", "third")
+    node = both.config.config.node("uuid-node2")
+    both.config.config.put("nodes", node.uuid, replace(node, offline=True))
+    for action, name in (("create", "third"), ("revert", "before")):
+        with pytest.raises(
+            PrerequisiteError, match=r"node2 is marked offline, and .* needs both copies .*replace-disks"
+        ):
+            snapshot(both, action, name)
+    snapshot(both, "remove")
+    assert any("may be left on node2, which is offline" in text for text in both.lines)
+
+
+def test_what_ends_between_two_copies_is_completed_before_anything_starts(both: FakeContext) -> None:
+    def revert(node: str, **_: Any) -> None:
+        if node == "node2":
+            raise BlockDeviceError("the node lost power")
+
+    both.nodes.handlers["instance_snapshot_revert"] = revert
+    with pytest.raises(BlockDeviceError):
+        snapshot(both, "revert")
+    with pytest.raises(PrerequisiteError, match="snapshot before was interrupted"):
+        run(StartInstance(instance_name="web1"), both)
+    both.nodes.handlers["instance_snapshot_revert"] = lambda node, instance, name: None
+    snapshot(both, "revert")
+    assert both.config.view().find_instance("web1").reverting is None
+
+
+def test_a_snapshot_of_the_secondary_node_alone_is_named_and_not_gone_back_to(both: FakeContext) -> None:
+    mine, theirs = [{"name": "before", "created_s": 1.0}], [{"name": "old", "created_s": 0.5}]
+    both.nodes.handlers["instance_snapshots"] = lambda node, instance: (
+        [mine, mine] if node == "node1" else [theirs, theirs]
+    )
+    listed = run(SnapshotInstance(action="list", instance_name="web1"), both)
+    assert listed == [("old", 0.5, []), ("before", 1.0, [0, 1])]
+    with pytest.raises(PrerequisiteError, match=r"is kept on its secondary node alone: .*gnt-instance failover web1"):
+        snapshot(both, "revert", "old")
+
+
+def test_the_configuration_knows_a_name_before_it_is_made_and_until_it_is_removed(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    instance = config.find_instance("web1")
+    ctx.catalogue.templates["san"] = TemplateTraits(name="san", storage_type="san", snapshots_in_configuration=True)
+    for disk in config.instance_disks(instance):
+        config.put("disks", disk.uuid, replace(disk, dev_type="san"))
+    ctx.nodes.handlers["instance_snapshots"] = lambda node, instance: [
+        [{"name": name, "created_s": taken} for name, taken in disk.snapshots.items()] for disk in instance.disks
+    ]
+    seen: list[Any] = []
+
+    def take(node: str, instance: Any, name: str) -> bool:
+        seen.extend(disk.snapshots for disk in instance.disks)
+        return False
+
+    ctx.nodes.handlers["instance_snapshot_take"] = take
+    snapshot(ctx, "create")
+    assert [list(each) for each in seen] == [["before"], ["before"]]
+    assert all(disk.snapshots for disk in config.instance_disks(instance))
+    snapshot(ctx, "remove")
+    assert not any(disk.snapshots for disk in config.instance_disks(instance))

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.one_node import OneNode, disk_spec
+from msgspec.structs import replace
+from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.model.new_disk import NewDisk
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.ext import scripts
 from ganeti.node.storage.ext.driver import ExternalDisks
+from ganeti.node.storage.image_io import MIB
 
 LOOPED = Path(__file__).resolve().parents[4] / "fakes/extstorage/looped"
 pytestmark = pytest.mark.skipif(
@@ -43,7 +45,7 @@ class Storage:
     def calls(self) -> list[str]:
         return [line.split()[0] for line in (self.top / ".calls").read_text().splitlines()]
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         return self.node.call(name, **arguments)
 
 
@@ -209,3 +211,64 @@ def test_a_new_volume_needs_a_provider_with_a_name() -> None:
     for asked in ({}, {"provider": ""}, {"provider": "../x"}, {"provider": 7}):
         with pytest.raises(PrerequisiteError, match="Disk 1: provider"):
             naming(NewDisk("ext", "u", 1, "web1", asked=asked))
+
+
+def kept(storage: Storage, *names: str) -> DiskSpec:
+    """The disk, as the configuration names its snapshots."""
+    return replace(storage.disk(), snapshots=dict.fromkeys(names, 1.0))
+
+
+def test_the_script_snapshot_is_told_what_3_1_tells_it_and_going_back_copies_what_it_made(storage: Storage) -> None:
+    instance = instance_spec(disks=[kept(storage, "one")])
+    storage.call("blockdev_create", disk=storage.disk())
+    volume = storage.top / "vol1"
+    volume.write_bytes(b"a" * 4 * MIB)
+    storage.call("instance_snapshot_take", instance=instance, name="one")
+    told = [line for line in (storage.top / ".calls").read_text().splitlines() if line.startswith("snapshot")]
+    assert told == ["snapshot vol1 size= new= meta= cname= exclusive= snapshot=vol1.snap-one/4"]
+    volume.write_bytes(b"b" * 4 * MIB)
+    storage.call("instance_snapshot_revert", instance=instance, name="one")
+    assert volume.read_bytes() == b"a" * 4 * MIB
+    storage.call("instance_snapshot_remove", instance=instance, name="one")
+    assert not (storage.top / "vol1.snap-one").exists()
+
+
+def test_a_disk_that_has_grown_is_zero_behind_its_snapshot(storage: Storage) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    (storage.top / "vol1").write_bytes(b"a" * 4 * MIB)
+    storage.call("instance_snapshot_take", instance=instance_spec(disks=[kept(storage, "one")]), name="one")
+    storage.call("blockdev_grow", disk=storage.disk(), amount_mib=1)
+    (storage.top / "vol1").write_bytes(b"b" * 5 * MIB)
+    grown = replace(kept(storage, "one"), size_mib=5)
+    storage.call("instance_snapshot_revert", instance=instance_spec(disks=[grown]), name="one")
+    assert (storage.top / "vol1").read_bytes() == b"a" * 4 * MIB + bytes(MIB)
+    storage.call("blockdev_remove", disk=grown)
+    assert not list(storage.top.glob("vol1*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("echo no room; exit 4", "script snapshot for volume vol1 ended with status 4: no room"),
+        ("exit 0", "says that it made snapshot one of volume vol1, but volume vol1.snap-one cannot be attached"),
+    ],
+)
+def test_a_snapshot_that_a_provider_does_not_make_leaves_nothing(storage: Storage, text: str, sentence: str) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    instance = instance_spec(disks=[kept(storage, "one")])
+    storage.fault("snapshot", text)
+    with pytest.raises(BlockDeviceError, match=sentence):
+        storage.call("instance_snapshot_take", instance=instance, name="one")
+    storage.call("instance_snapshot_remove", instance=instance, name="one")
+    assert [path.name for path in storage.top.glob("vol1*")] == ["vol1"]
+
+
+def test_a_disk_in_use_does_not_go_back(storage: Storage) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    instance = instance_spec(disks=[kept(storage, "one")])
+    storage.call("instance_snapshot_take", instance=instance, name="one")
+    storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+    with pytest.raises(BlockDeviceError, match="is in use: close it first"):
+        storage.call("instance_snapshot_revert", instance=instance, name="one")
+    storage.call("blockdev_shutdown", disk=storage.disk())
+    storage.call("instance_snapshot_remove", instance=instance, name="one")

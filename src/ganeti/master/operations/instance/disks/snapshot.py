@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_SNAPSHOT: keep the disks of an instance as they are under a name, and go back to that."""
 
-from typing import Annotated, Any, Literal
-
-from msgspec.structs import replace
+from typing import Annotated, Literal
 
 from ganeti.base.command import Argument, Command
 from ganeti.base.errors import ALREADY_EXISTS, UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import file_name_fault, shown
-from ganeti.master.instance_spec import bare, instance_spec
+from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.instance.disks import snapshot_steps
+from ganeti.master.operations.instance.disks.disk_steps import plan_of
+from ganeti.master.operations.instance.disks.snapshot_steps import (
+    Kept,
+    kept_snapshots,
+    require_all_copies,
+    require_equal_copies,
+)
 from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
     require_complete,
@@ -18,32 +24,15 @@ from ganeti.master.operations.instance.existing import (
 )
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
-from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls import NodeRequest
-from ganeti.model.node_calls.disks import InstanceSnapshots, Snapshot
 from ganeti.model.node_calls.instances import InstanceInfo
-from ganeti.model.node_calls.snapshots import InstanceSnapshotRemove, InstanceSnapshotRevert, InstanceSnapshotTake
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
-from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
-Kept = list[tuple[str, float, list[int]]]
-"""Name, time in seconds since 1970, and the indexes of the disks that have it."""
 NAME_MAX = 64
 _EXAMPLE = {"instance_name": "one.example.com", "snapshot_name": "before"}
-
-
-class SetReverting(Change, frozen=True, kw_only=True):
-    """The disks are being taken back to *snapshot*, or all of them are (None)."""
-
-    instance_uuid: str
-    snapshot: str | None = None
-
-    def apply(self, draft: Draft) -> None:
-        draft.put("instances", replace(draft.instance(self.instance_uuid), reverting=self.snapshot))
 
 
 @operation(
@@ -87,8 +76,13 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
             raise PrerequisiteError(f"Instance {instance.name} has no disks to take snapshots of", WRONG_INPUT)
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
-        found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
-        return _by_name(found), running is not None
+        plan = plan_of(ctx, spec)
+        if self.action in ("create", "revert"):
+            require_all_copies(plan, "a snapshot" if self.action == "create" else "going back to one")
+        kept = await kept_snapshots(ctx, spec)
+        if self.action == "create":
+            await require_equal_copies(ctx, plan)
+        return kept, running is not None
 
     def check(self, view: ConfigView, facts: tuple[Kept, bool], ctx: OperationContext) -> tuple[InstanceSpec, Kept]:
         kept, runs = facts
@@ -120,8 +114,20 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
                 f"Instance {spec.name} runs and uses its disks: shut it down first (gnt-instance shutdown {spec.name})",
                 WRONG_STATE,
             )
+        if self.action == "revert" and instance.disks_active and spec.secondary_nodes:
+            raise PrerequisiteError(
+                f"The disks of {spec.name} are active: deactivate them first "
+                f"(gnt-instance deactivate-disks {spec.name})",
+                WRONG_STATE,
+            )
         if self.action == "create" or (self.action == "remove" and instance.reverting == name):
             require_one_moment(instance)
+        if self.action == "revert" and not there[str(name)]:
+            raise PrerequisiteError(
+                f"Snapshot {name} of {spec.name} is kept on its secondary node alone: make that node the primary one "
+                f"first (gnt-instance failover {spec.name})",
+                WRONG_STATE,
+            )
         if self.action == "revert" and len(there[str(name)]) < len(spec.disks):
             raise PrerequisiteError(
                 f"Snapshot {name} is older than a disk of {spec.name}, which it has nothing of: detach that disk first",
@@ -131,37 +137,19 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
 
     async def execute(self, checked: tuple[InstanceSpec, Kept], ctx: OperationContext) -> Kept:
         spec, kept = checked
-        if self.action == "list":
-            return kept
-        marked = ctx.config.view().instance(spec.uuid).reverting is not None
-        if self.action == "revert" and len(spec.disks) > 1:
-            await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=self.snapshot_name))
-        request = _REQUESTS[self.action](instance=bare(spec), name=str(self.snapshot_name))
-        frozen = await ask(ctx.nodes, spec.primary_node_uuid, request)
-        if self.action == "create":
-            how = ", its file systems were frozen meanwhile" if frozen else ""
-            ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} taken{how}")
-        if self.action == "revert" and (len(spec.disks) > 1 or marked):
-            await ctx.config.commit(SetReverting(instance_uuid=spec.uuid), settles=True)
-        if self.action == "revert":
-            ctx.log.info(f"The disks of {spec.name} are as in snapshot {self.snapshot_name} again")
-        if self.action == "remove":
-            ctx.log.info(f"Snapshot {self.snapshot_name} of {spec.name} removed")
-        found = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
-        return _by_name(found)
-
-
-_REQUESTS: dict[str, type[NodeRequest[Any]]] = {
-    "create": InstanceSnapshotTake,
-    "revert": InstanceSnapshotRevert,
-    "remove": InstanceSnapshotRemove,
-}
-
-
-def _by_name(found: list[list[Snapshot]]) -> Kept:
-    """One row for each name, the oldest first."""
-    rows: dict[str, tuple[float, list[int]]] = {}
-    for index, disk in enumerate(found):
-        for each in disk:
-            rows.setdefault(each.name, (each.created_s, []))[1].append(index)
-    return [(name, created_s, disks) for name, (created_s, disks) in sorted(rows.items(), key=lambda row: row[1])]
+        name = str(self.snapshot_name)
+        match self.action:
+            case "list":
+                return kept
+            case "create":
+                frozen = await snapshot_steps.take(ctx, spec, name)
+                how = ", its file systems were frozen meanwhile" if frozen else ""
+                ctx.log.info(f"Snapshot {name} of {spec.name} taken{how}")
+            case "revert":
+                await snapshot_steps.revert(ctx, spec, name)
+                ctx.log.info(f"The disks of {spec.name} are as in snapshot {name} again")
+            case "remove":
+                await snapshot_steps.remove(ctx, spec, name)
+                ctx.log.info(f"Snapshot {name} of {spec.name} removed")
+        view = ctx.config.view()
+        return await snapshot_steps.kept_snapshots(ctx, instance_spec(view, ctx.catalogue, view.instance(spec.uuid)))

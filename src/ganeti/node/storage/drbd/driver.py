@@ -28,7 +28,6 @@ from ganeti.node.storage.drbd.tools import Tools, read_helper, tools_of
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskTemplate, Replicates
 from ganeti.node.storage.lvm.driver import LogicalVolumes
-from ganeti.node.storage.lvm.snapshots import VolumeSnapshots
 from ganeti.node.storage.lvm.volumes import MIB
 from ganeti.ports.node_world import NodeWorld
 
@@ -153,8 +152,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         await ReplacedVolumes(self.volumes, volumes(disk)).forget()
 
     def snapshots(self) -> ReplicatedSnapshots:
-        of_volumes = VolumeSnapshots(self.volumes.volumes)
-        return ReplicatedSnapshots(of_volumes, self.world.node_name, self._is_open, self._give_up)
+        return ReplicatedSnapshots(self.volumes, self.world.node_name, self.tools)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         if self.world.node_name not in disk.copies:
@@ -241,7 +239,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             await self.volumes.create(volume)
         state = await self.stored_state(disk, link)
         if state is None:
-            await (await self.tools()).create_metadata(link, await self._volume_path(volumes(disk)[1], ""))
+            await (await self.tools()).create_metadata(link, await self.volumes.stored_path(volumes(disk)[1]))
             return INCONSISTENT
         return state
 
@@ -270,7 +268,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
 
     async def _attach(self, disk: DiskSpec, link: Link, owner: str, *, new: bool = False) -> None:
         """Give the device its disk; a *new* device is made first."""
-        data, meta = [await self._volume_path(volume, owner) for volume in volumes(disk)]
+        data, meta = [os.path.realpath((await self.volumes.activate(volume, owner)).path) for volume in volumes(disk)]
         tools = await self.tools()
         if new:
             await tools.setup_all(tools.new_words(link))
@@ -311,18 +309,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         tools = await self.tools()
         if (device := await own_device(tools, disk, link)) is not None and device.has_disk:
             return device.disk
-        return await tools.metadata_state(link, await self._volume_path(volumes(disk)[1], ""))
-
-    async def _is_open(self, disk: DiskSpec) -> bool:
-        return await own_device(await self.tools(), disk, link_of(disk, self.world.node_name)) is not None
-
-    async def _give_up(self, disk: DiskSpec) -> None:
-        """Of a copy that is closed here, forget what it has: it gets everything from the other node."""
-        link = link_of(disk, self.world.node_name)
-        await (await self.tools()).create_metadata(link, await self._volume_path(volumes(disk)[1], ""))
-
-    async def _volume_path(self, volume: DiskSpec, owner: str) -> str:
-        return os.path.realpath((await self.volumes.activate(volume, owner)).path)
+        return await tools.metadata_state(link, await self.volumes.stored_path(volumes(disk)[1]))
 
 
 def _path(world: NodeWorld, link: Link) -> str:

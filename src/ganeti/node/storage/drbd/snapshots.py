@@ -10,24 +10,22 @@ from collections.abc import Awaitable, Callable
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.disks import Snapshot
 from ganeti.model.node_requests import DiskSpec
-from ganeti.node.storage.drbd.places import volumes
+from ganeti.node.storage.drbd.owners import own_device
+from ganeti.node.storage.drbd.places import link_of, volumes
+from ganeti.node.storage.drbd.tools import Tools
 from ganeti.node.storage.interface import Snapshots
+from ganeti.node.storage.lvm.driver import LogicalVolumes
 from ganeti.node.storage.lvm.snapshots import VolumeSnapshots
 
 
 class ReplicatedSnapshots(Snapshots):
-    """Of the copy that node *node_name* has; *give_up* says of a closed one that it has nothing yet."""
+    """Of the copy that node *node_name* has; *tools* gives those of its kernel module."""
 
-    def __init__(
-        self,
-        of_volumes: VolumeSnapshots,
-        node_name: str,
-        is_open: Callable[[DiskSpec], Awaitable[bool]],
-        give_up: Callable[[DiskSpec], Awaitable[None]],
-    ) -> None:
-        self._of_volumes = of_volumes
+    def __init__(self, volumes: LogicalVolumes, node_name: str, tools: Callable[[], Awaitable[Tools]]) -> None:
+        self._volumes = volumes
+        self._of_volumes = VolumeSnapshots(volumes.volumes)
         self._node_name = node_name
-        self._is_open, self._give_up = is_open, give_up
+        self._tools = tools
 
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
         return await self._of_volumes.of(_data(disk))
@@ -39,14 +37,16 @@ class ReplicatedSnapshots(Snapshots):
         await self._of_volumes.remove(_data(disk), name)
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
-        if await self._is_open(disk):
+        link = link_of(disk, self._node_name)
+        if await own_device(await self._tools(), disk, link) is not None:
             raise BlockDeviceError(
                 f"Disk {disk.index} is in use on node {self._node_name}: close it first (gnt-instance deactivate-disks)"
             )
         if disk.primary == self._node_name:
             await self._of_volumes.revert(_data(disk), name)
             return
-        await self._give_up(disk)
+        _, meta = volumes(disk)
+        await (await self._tools()).create_metadata(link, await self._volumes.stored_path(meta))
         if name in [each.name for each in await self.of(disk)]:
             await self._of_volumes.revert(_data(disk), name)
 

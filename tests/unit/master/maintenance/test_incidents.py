@@ -216,6 +216,17 @@ def test_a_live_repair_runs_its_command_once_with_the_object() -> None:
     assert statuses(cluster) == ["completed"] and not cluster.config.node("n3").drained
 
 
+@pytest.mark.requirement("S4.7")
+def test_another_defect_does_not_repeat_the_repair_of_the_first() -> None:
+    cluster = MaintainedCluster()
+    cluster.defects["n3"] = REPAIR
+    steps(cluster, 8)
+    cluster.defects["n3"] = REPAIR | {"command": "other"}
+    steps(cluster, 8)
+    assert statuses(cluster) == ["completed", "completed"], "the first has its tag still"
+    assert [opcode["command"] for opcode in cluster.opcodes("OP_REPAIR_COMMAND")] == ["fix", "other"]
+
+
 @pytest.mark.requirement("S4.41")
 def test_a_more_invasive_demand_overtakes() -> None:
     cluster = MaintainedCluster()

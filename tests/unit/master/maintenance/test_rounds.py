@@ -9,9 +9,10 @@ from tests.fakes.maintained_cluster import LOCAL, MIRRORED, MaintainedCluster
 from ganeti.master.maintenance import repairs
 from ganeti.master.maintenance.changes import BeginRound, ChangeMaintenance, RecordRound
 from ganeti.master.maintenance.repair_tags import PREFIX
-from ganeti.master.maintenance.rounds import balance_question, is_due, waits_s
+from ganeti.master.maintenance.rounds import Answers, balance_question, is_due, plan_round, room_question, waits_s
 from ganeti.master.maintenance.task import SOURCE, Task, with_reason
 from ganeti.model.objects import Maintenance
+from ganeti.model.placement_requests import EmptyNodes, NodeRoom
 
 
 def steps(cluster: MaintainedCluster, count: int) -> None:
@@ -122,6 +123,53 @@ def test_balancing_leaves_nodes_with_a_defect_alone() -> None:
     assert len(cluster.jobs) == jobs, "an even cluster is left alone"
 
 
+def move(name: str, target: str) -> tuple[str, list[dict[str, str]]]:
+    return name, [{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "target_node": target}]
+
+
+@pytest.mark.requirement("S4.41")
+def test_an_instance_that_moves_in_a_round_is_not_mended_in_it() -> None:
+    """Not even by an answer of the allocator about an instance that has left the node since."""
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True, "nodes_at_once": 0}))
+    tagged(cluster, "i0", PREFIX + "fix-storage")
+    cluster.defects["n3"] = {"status": "evacuate"}
+    steps(cluster, 2)
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 1}))
+    cluster.set_node("n1", offline=True)
+    assert [each.instance for each in plan_round(cluster.config, Answers(), cluster.now_s).repairs] == ["i0"]
+    rooms = {"n3": NodeRoom("n3", jobs=[move("i0", "n4")])}
+    planned = plan_round(cluster.config, Answers(rooms), cluster.now_s)
+    assert [task.moves for task in planned.tasks] == [("i0",)] and not planned.repairs
+
+
+@pytest.mark.requirement("S4.41")
+def test_a_group_that_a_node_leaves_is_not_balanced_in_the_same_round() -> None:
+    cluster = MaintainedCluster()
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 0}))
+    cluster.defects["n3"] = {"status": "evacuate"}
+    steps(cluster, 2)
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 1}))
+    balance = [NodeRoom("default", jobs=[move("i1", "n2")]), NodeRoom("other", jobs=[move("i7", "n5")])]
+    rooms = {"n3": NodeRoom("n3", jobs=[move("i3", "n4")])}
+    planned = plan_round(cluster.config, Answers(rooms, balance), cluster.now_s)
+    assert [task.moves for task in planned.tasks] == [("i3",), ("i7",)]
+    planned = plan_round(cluster.config, Answers({}, balance), cluster.now_s)
+    assert [task.moves for task in planned.tasks] == [("i1",), ("i7",)], "nobody leaves in this round"
+
+
+def test_the_allocator_is_asked_about_no_node_that_may_not_leave() -> None:
+    cluster = MaintainedCluster()
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 0}))
+    for name in ("n0", "n3"):
+        cluster.defects[name] = {"status": "evacuate"}
+    steps(cluster, 2)
+    assert cluster.config.cluster.master_node == "n0"
+    assert room_question(cluster.config) is None, "the limit lets nobody leave"
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 2}))
+    assert room_question(cluster.config) == EmptyNodes(begun=[], nodes=["n3"]), "the master stays"
+
+
 def test_a_cluster_that_would_gain_little_is_not_balanced() -> None:
     cluster = MaintainedCluster()
     cluster._put_guest(cluster.config.find_instance("i1"), "n0", "")
@@ -148,8 +196,8 @@ def test_what_was_changed_stays_by_measured_load_until_its_load_is_known_anew() 
         question = balance_question(cluster.config, {"i0": 0.5}, newest + passed_s)
         assert question is not None and question.stay == stay
     cluster.commit(ChangeMaintenance(values={"balance_dynamic": False}))
-    question = balance_question(cluster.config, None, newest)
-    assert question is not None and question.stay == []
+    question = balance_question(cluster.config, {"i0": 0.5}, newest)
+    assert question is not None and question.stay == [] and question.load is None, "nobody wants it any more"
 
 
 @pytest.mark.requirement("S4.40")

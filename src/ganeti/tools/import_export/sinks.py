@@ -8,7 +8,8 @@ from typing import IO, Protocol
 
 from ganeti.base.errors import CommandError
 
-_ZEROS = bytes(1024 * 1024)
+_ZEROS = bytes(64 * 1024)
+"""Zeros are looked for in blocks of this size, however large the pieces are in which the data come."""
 
 
 class Sink(Protocol):
@@ -47,13 +48,18 @@ class NewFile:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        if len(data) > len(_ZEROS) or data != _ZEROS[: len(data)]:
-            content, offset = memoryview(data), self._size
-            with self._telling():
-                while content:
-                    done = os.pwrite(self._file, content, offset)
-                    content, offset = content[done:], offset + done
-        self._size += len(data)
+        for start in range(0, len(data), len(_ZEROS)):
+            block = data[start : start + len(_ZEROS)]
+            if block != _ZEROS[: len(block)]:
+                self._put(block)
+            self._size += len(block)
+
+    def _put(self, block: bytes) -> None:
+        content, offset = memoryview(block), self._size
+        with self._telling():
+            while content:
+                done = os.pwrite(self._file, content, offset)
+                content, offset = content[done:], offset + done
 
     def finish(self) -> None:
         directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +26,24 @@ from ganeti.node import certificates
 SECRET = b"s" * 16
 AUTHORITY = certificates.create_authority("cluster")
 REQUESTS = {"prepare": {"cluster_name": "cluster"}, "setup": {"cluster_name": "cluster", "node_name": "node2"}}
+
+WAITING = """
+import signal, sys
+from types import SimpleNamespace
+from ganeti.bootstrap import join_by_token as joining
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
+listen = joining._listen
+machine = SimpleNamespace(paths=SimpleNamespace(server_cert=sys.argv[1]), hostname="127.0.0.1")
+joining.Machine = SimpleNamespace(here=lambda: machine)
+joining.ClusterFiles = lambda paths: None
+joining.resolve_joining = lambda *_: ("node2", "10.77.0.2")
+joining.prepare_request = joining.setup_request = lambda *_, **__: {}
+joining.any_address = lambda paths: "127.0.0.1"
+joining._listen = lambda address, port: listen(address, 0)
+joining.offer({"node_name": "node2"}, lambda line: print(line, flush=True))
+"""
+"""A master that waits, and knows no file but its certificate."""
 
 
 class Master:
@@ -178,6 +199,25 @@ def test_a_token_ends_with_its_time(certificate: Path) -> None:
     assert "has not joined in time" in str(late.failure)
     with pytest.raises(TransportError, match="does gnt-node token still wait there"):
         take_up(late.place, late.token)
+
+
+def test_interrupting_the_command_takes_the_token_back(certificate: Path, taken: list[dict[str, Any]]) -> None:
+    """Nothing but that process knows the token: it needs no list, and nothing else that revokes it."""
+    command = [sys.executable, "-c", WAITING, str(certificate)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as waiting:
+        assert waiting.stdout is not None
+        _, _, place, token = waiting.stdout.readline().split()
+        waiting.send_signal(signal.SIGINT)
+        waiting.wait(60)
+    with pytest.raises(TransportError, match="does gnt-node token still wait there"):
+        take_up(place, token)
+    next_one = Master(certificate, valid_s=60.0)
+    with pytest.raises(PrerequisiteError, match="not the one that the master waits for"):
+        take_up(next_one.place, token)
+    assert taken == []
+    take_up(next_one.place, next_one.token)
+    next_one.end()
+    assert len(taken) == 2
 
 
 @pytest.mark.parametrize("token", ["", "short", "not/base64url", "QUJD"])

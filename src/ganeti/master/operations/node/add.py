@@ -2,7 +2,7 @@
 """OP_NODE_ADD: take a machine into the cluster whose node daemon has been set up, or take a node back.
 
 The node enters the configuration first, since nodes are called by it; it is taken out again unless it answers with the
-right version. Only then does it become a master candidate, if one more is wanted.
+right version, and at its secondary address. Only then does it become a master candidate, if one more is wanted.
 """
 
 from dataclasses import dataclass
@@ -165,6 +165,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
         node = checked.node
         await self._enter(checked, ctx)
         await self._check_version(node, ctx)
+        await self._check_secondary(node, ctx)
         digest = await certificate_digest(ctx, node.uuid) if checked.becomes_candidate else None
         if digest is not None:
             ctx.log.info(" - INFO: Node will be a master candidate")
@@ -299,6 +300,14 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
                 f"Version mismatch: the master speaks version {CONFIG_VERSION}, node {node.name} {version}: install "
                 "the same release there"
             )
+
+    async def _check_secondary(self, node: Node, ctx: OperationContext) -> None:
+        """Here and not in `check`: a dry run comes before the node daemon is set up."""
+        if node.secondary_ip == node.primary_ip:
+            return
+        fault = await addresses.silence(ctx, ctx.config.view(), node.name, node.secondary_ip)
+        if fault is not None:
+            raise ExecutionError(fault)
 
 
 def _hook_variables(node: Node) -> dict[str, str]:

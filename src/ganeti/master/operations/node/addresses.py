@@ -4,7 +4,11 @@
 import ipaddress
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, PrerequisiteError
+from ganeti.base.paths import NODED_PORT
+from ganeti.model.node_calls.verify import NodeAddress, NodeChecks, NodeVerify
 from ganeti.model.view import ConfigView
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 IPV6_FAMILY = 10
 
@@ -57,3 +61,17 @@ def check_homes(view: ConfigView, primary_ip: str, secondary_ip: str) -> None:
             f"The master has a secondary ip ({master.secondary_ip}) but the new node doesn't have one: give it with -s",
             WRONG_INPUT,
         )
+
+
+async def silence(ctx: OperationContext, view: ConfigView, name: str, secondary_ip: str) -> str | None:
+    """Say why the master does not reach the node daemon of node *name* at *secondary_ip*, or None where it does."""
+    checks = NodeChecks(node_net_test=[NodeAddress(name=name, primary_ip=secondary_ip)])
+    answer = await ask(ctx.nodes, view.cluster.master_node, NodeVerify(checks=checks))
+    reason = (answer.node_net_test or {}).get(name)
+    if reason is None:
+        return None
+    return (
+        f"The node daemon of {name} does not answer the master at the secondary address {secondary_ip} ({reason}): set "
+        f"the address up on {name}, connect both nodes to its network and let port {NODED_PORT} through there, then "
+        "repeat the command"
+    )

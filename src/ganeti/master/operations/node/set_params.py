@@ -118,16 +118,19 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         groups = set() if self.group is None else {node.group, view.find_group(self.group).uuid}
         return plan(shared=instances, exclusive=[*map(group_lock, sorted(groups)), *nodes, node_res_lock(node.uuid)])
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> bool | None:
-        """Give whether a new secondary address is on the node; None where nobody can be asked."""
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> str | None:
+        """Say what is wrong with a new secondary address on the node, if anything; nobody asks an offline node."""
         node = self._node(view)
         if self.secondary_ip is None or node.offline:
             return None
         addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
-        answer: bool = await ask(ctx.nodes, node.uuid, NodeHasIpAddress(address=self.secondary_ip))
-        return answer
+        if not await ask(ctx.nodes, node.uuid, NodeHasIpAddress(address=self.secondary_ip)):
+            return f"Address {self.secondary_ip} is not on node {node.name}: set it up there first"
+        if self.secondary_ip in (node.primary_ip, node.secondary_ip):
+            return None
+        return await addresses.silence(ctx, view, node.name, self.secondary_ip)
 
-    def check(self, view: ConfigView, facts: bool | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: str | None, ctx: OperationContext) -> Checked:
         node = self._node(view)
         self._check_anything_given()
         flags = Flags(self.master_candidate, self.drained, self.offline, self.master_capable, self.vm_capable)
@@ -135,7 +138,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         decision = decide(view, node, flags, auto_promote=self.auto_promote)
         changed = self._with_values(decision.node, ctx.catalogue)
         if self.secondary_ip is not None and self.secondary_ip != node.secondary_ip:
-            self._check_secondary(view, node, ctx.catalogue, on_node=facts)
+            self._check_secondary(view, node, fault=facts)
             changed = replace(changed, secondary_ip=self.secondary_ip)
         if self.group is not None:
             changed = replace(changed, group=self._check_group(view, node, self.group).uuid)
@@ -228,7 +231,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
             **states,
         )
 
-    def _check_secondary(self, view: ConfigView, node: Node, catalogue: Catalogue, *, on_node: bool | None) -> None:
+    def _check_secondary(self, view: ConfigView, node: Node, *, fault: str | None) -> None:
         secondary = addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
         addresses.check_unused(view, node.uuid, secondary)
         if not (self.force and node.uuid == view.cluster.master_node):
@@ -240,10 +243,8 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
                     "shut it down first",
                     WRONG_STATE,
                 )
-        if on_node is False:
-            raise PrerequisiteError(
-                f"Address {secondary} is not on node {node.name}: set it up there first", ENVIRONMENT_ERROR
-            )
+        if fault is not None:
+            raise PrerequisiteError(fault, ENVIRONMENT_ERROR)
 
     def _check_group(self, view: ConfigView, node: Node, name: str) -> NodeGroup:
         """No instance may be split, and a node with instances is moved by *force* only (S1.34)."""

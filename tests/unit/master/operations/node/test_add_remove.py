@@ -138,6 +138,36 @@ def test_a_dual_homed_master_wants_dual_homed_nodes(ctx: FakeContext) -> None:
         run(AddNodeToCluster(node_name="node4"), ctx)
 
 
+@pytest.mark.parametrize("readd", [False, True])
+def test_a_node_that_is_silent_at_its_secondary_address_is_taken_out_again(ctx: FakeContext, readd: bool) -> None:
+    for index in (1, 2, 3):
+        change_node(ctx, f"node{index}", secondary_ip=f"10.88.0.{index}")
+    name, address = ("node2", "10.88.0.2") if readd else ("node4", "10.88.0.4")
+    before = [replace(node, serial_no=0, mtime=0.0) for node in ctx.config.view().nodes()]
+    asked: list[tuple[str, Any]] = []
+    verify = ctx.nodes.handlers["node_verify"]
+    reasons = {name: f"{address} port 1811 did not answer in 5 seconds"}
+
+    def node_verify(asked_name: str, checks: dict[str, Any]) -> dict[str, Any]:
+        if "node-net-test" not in checks:
+            assert callable(verify)
+            answer: dict[str, Any] = verify(asked_name, checks)
+            return answer
+        asked.append((asked_name, [each["primary_ip"] for each in checks["node-net-test"]]))
+        return {"node-net-test": reasons}
+
+    ctx.nodes.handlers["node_verify"] = node_verify
+    adding = AddNodeToCluster(node_name=name, secondary_ip=address, readd=readd)
+    with pytest.raises(ExecutionError, match=rf"{name} does not answer the master at .* {address} .* then repeat"):
+        run(adding, ctx)
+    undo(ctx)
+    assert [replace(node, serial_no=0, mtime=0.0) for node in ctx.config.view().nodes()] == before
+    assert asked == [("node1", [address])]
+    reasons.clear()
+    run(adding, ctx)
+    assert ctx.config.view().find_node(name).secondary_ip == address
+
+
 @pytest.mark.requirement("S1.99")
 def test_in_a_hybrid_cluster_a_node_needs_an_ipv4_secondary_address(ctx: FakeContext) -> None:
     change_cluster(ctx, primary_ip_family=10)

@@ -198,6 +198,20 @@ def test_a_secondary_address_must_be_on_the_node() -> None:
     assert changes == [("secondary_ip", "10.88.0.20")]
 
 
+def test_the_master_must_reach_the_node_at_a_new_secondary_address() -> None:
+    ctx = dual_homed()
+    before = ctx.config.config.to_plain()
+    ctx.nodes.handlers["node_has_ip_address"] = lambda name, address: True
+    reasons = {"node2": "10.88.0.20 port 1811 cannot be reached: No route to host"}
+    ctx.nodes.handlers["node_verify"] = lambda name, checks: {"node-net-test": reasons if name == "node1" else {}}
+    operation = ModifyNode(node_name="node2", secondary_ip="10.88.0.20")
+    with pytest.raises(PrerequisiteError, match=r"node2 does not answer the master at .* 10\.88\.0\.20 .*No route"):
+        run(operation, ctx)
+    assert ctx.config.config.to_plain() == before
+    reasons.clear()
+    assert run(operation, ctx) == [("secondary_ip", "10.88.0.20")]
+
+
 def test_mirrored_instances_must_be_down_for_it() -> None:
     ctx = dual_homed()
     ctx.nodes.handlers["node_has_ip_address"] = lambda name, address: True

@@ -44,3 +44,19 @@ def test_a_story_is_written_and_then_holds(compared, simulate, tmp_path):
     assert compared([plan]).faults_of(plan) == []
     simulate("--golden", "--plan", plan)
     assert plan.read_text() == text
+
+
+def test_a_story_in_which_no_job_runs_any_more_is_not_written(simulate, tmp_path):
+    """So it is where the simulator itself is broken: nothing is violated, as nothing happens."""
+    plan = tmp_path / "one.plan"
+    steps = "nodes 3\nseed 1\nfor 10\n1 node1 loses power\n2 user sets limit 9\n"
+    told = "user sets limit 9\n  user: user sets limit 9: job 1 ended with success\n"
+    plan.write_text(f"{steps}---\n{told}")
+    ran = simulate("--golden", "--plan", plan)
+    assert ran.status == 1, ran
+    assert "no job runs any more" in ran.out and "1 of 1 scenarios failed" in ran.out
+    assert plan.read_text() == f"{steps}---\n{told}"
+    plan.write_text(steps)
+    ran = simulate("--golden", "--plan", plan)
+    assert ran.status == 0 and "1 written: read what has changed" in ran.out, ran
+    assert "nobody takes jobs" in plan.read_text()

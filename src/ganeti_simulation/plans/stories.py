@@ -46,6 +46,7 @@ _SHORTER: Final = (
     (re.compile(r"(Node \S+) (?:did not answer the call \S+|cannot be reached:) .*"), r"\1 does not answer"),
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
 )
+_RAN: Final = re.compile(r"\bjob \d+(?:: \w+ committed| ended with success)")
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,11 @@ def _shorter(line: str) -> str:
     for pattern, replacement in _SHORTER:
         line = pattern.sub(replacement, line)
     return line
+
+
+def tells_of_jobs(story: Sequence[str]) -> bool:
+    """Whether a job has done something in it."""
+    return any(_RAN.search(line) for line in story)
 
 
 def differences(wanted: Sequence[str], told: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from ganeti_simulation.plans.plan import Plan, PlanError
 from ganeti_simulation.plans.player import check
 from ganeti_simulation.plans.schedule import Outcome, play
 from ganeti_simulation.plans.shrinking import kind_of, shrink
-from ganeti_simulation.plans.stories import Scenario, Story, differences, read_scenario
+from ganeti_simulation.plans.stories import Scenario, Story, differences, read_scenario, tells_of_jobs
 
 
 def read(path: str) -> Scenario:
@@ -65,21 +65,24 @@ def _played(scenario: Scenario) -> _Played:
 
 
 def compare(paths: Sequence[str], jobs: int, *, rewrites: bool) -> int:
-    """Play the scenarios of these files; a file without a story must give no violation only."""
+    """Play the scenarios of these files; a file without a story must give no violation only.
+
+    A story is not written down with a violation, or in which no job runs any more.
+    """
     scenarios = {path: read(path) for path in paths}
     for nodes, candidates in sorted({(each.plan.nodes, each.plan.candidates or 0) for each in scenarios.values()}):
         prepared(nodes, candidates or None)
     play_one = functools.partial(_play_path, scenarios)
-    failed = 0
+    failed = written = 0
     for path, played in each_apart(play_one, list(paths), _Played, jobs):
         faults = _faults(scenarios[path], played, rewrites=rewrites)
         if faults:
             failed += 1
             print(f"{path}:", *faults, sep="\n  ", flush=True)
         elif rewrites and isinstance(played, _Played):
-            _rewrite(path, scenarios[path], played.story)
+            written += _rewrite(path, scenarios[path], played.story)
     told = f"{failed} of {len(paths)} scenarios failed" if failed else f"{len(paths)} scenarios, all as they should be"
-    print(told)
+    print(f"{told}; {written} written: read what has changed" if written else told)
     return 1 if failed else 0
 
 
@@ -93,14 +96,18 @@ def _faults(scenario: Scenario, played: _Played | WorkFailedError, *, rewrites: 
     faults = [f"VIOLATION: {sentence}" for sentence in played.violations]
     if scenario.story is not None and not rewrites:
         faults += differences(scenario.story, played.story)
+    if rewrites and tells_of_jobs(scenario.story or ()) and not tells_of_jobs(played.story):
+        faults.append("no job runs any more, so nothing is written: mend the simulator, or remove the story first")
     return faults
 
 
-def _rewrite(path: str, scenario: Scenario, story: Sequence[str]) -> None:
+def _rewrite(path: str, scenario: Scenario, story: Sequence[str]) -> bool:
+    """Gives whether the file has changed."""
     text = scenario.with_story(story)
     with open(path, encoding="utf-8") as file:
         if file.read() == text:
-            return
+            return False
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     print(f"{path}: written")
+    return True

@@ -200,6 +200,7 @@ def test_a_job_that_has_it_before_or_after_the_nodes_answer_has_it(paths: Paths,
 
 @pytest.mark.requirement("S1.61")
 def test_an_attempt_is_kept_before_it_is_made_and_taken_back_where_it_was_none(paths: Paths, down: Cluster) -> None:
+    assert data_file(paths, GROUP) == f"{paths.data_dir}/watcher.{GROUP}.data"
     kept: list[Any] = []
 
     def answer(*given: Any) -> Any:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.maintained_cluster import LOCAL, MIRRORED, MaintainedCluster
 
 from ganeti.master.maintenance import repairs
-from ganeti.master.maintenance.changes import BeginRound, ChangeMaintenance, RecordRound
+from ganeti.master.maintenance.changes import FAILED, BeginRound, ChangeMaintenance, RecordIncidents, RecordRound
+from ganeti.master.maintenance.evacuations import affected, leading
 from ganeti.master.maintenance.repair_tags import PREFIX
 from ganeti.master.maintenance.rounds import Answers, balance_question, is_due, plan_round, room_question, waits_s
 from ganeti.master.maintenance.task import SOURCE, Task, with_reason
@@ -79,6 +81,32 @@ def test_repairs_of_harep_are_left_to_harep_where_the_daemon_repairs_none() -> N
     assert [uuid for uuid, *_ in repairs.ended(cluster.config, done, 9)] == ["i1"]
     cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
     assert sorted(repairs.awaited(cluster.config)) == [7, 8]
+
+
+@pytest.mark.requirement("S4.35")
+def test_an_instance_whose_repair_has_failed_or_that_does_not_exist_yet_is_left_alone() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
+    config = cluster.config
+    config.put("cluster", "cluster", replace(config.cluster, tags=[PREFIX + "reinstall"]))
+    cluster.set_node("n1", offline=True)
+    found = {each.instance for each in cluster.plan().repairs}
+    assert {"i0", "i6", "i12"} <= found, "the cluster's tag allows it for all"
+    tagged(cluster, "i0", f"{PREFIX}result:fix-storage:{'a' * 8}:5:failure:7")
+    config.put("instances", "i6", replace(config.find_instance("i6"), forthcoming=True))
+    assert {each.instance for each in cluster.plan().repairs} == found - {"i0", "i6"}
+
+
+@pytest.mark.requirement("S4.35")
+def test_a_repair_ends_with_all_its_jobs_and_well_only_if_they_have() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    cluster.commit(ChangeMaintenance(values={"repair_instances": True}))
+    tagged(cluster, "i0", f"{PREFIX}pending:fix-storage:{'a' * 8}:5:7+8")
+    assert sorted(repairs.awaited(cluster.config)) == [7, 8]
+    assert repairs.ended(cluster.config, {7: "success", 8: "running"}, 9) == []
+    for status, result in (("success", "success"), ("error", "failure")):
+        [(_, [tag], _)] = repairs.ended(cluster.config, {7: "success", 8: status}, 9)
+        assert f":9:{result}:7+8" in tag
 
 
 def test_an_instance_with_tags_that_contradict_each_other_is_left_to_a_person() -> None:
@@ -156,6 +184,28 @@ def test_a_group_that_a_node_leaves_is_not_balanced_in_the_same_round() -> None:
     assert [task.moves for task in planned.tasks] == [("i3",), ("i7",)]
     planned = plan_round(cluster.config, Answers({}, balance), cluster.now_s)
     assert [task.moves for task in planned.tasks] == [("i1",), ("i7",)], "nobody leaves in this round"
+
+
+@pytest.mark.requirement("S4.41")
+def test_of_several_open_incidents_the_most_invasive_leads_and_an_instance_moves_once() -> None:
+    cluster = MaintainedCluster(template=MIRRORED)
+    asked = [("u1", "n3", "evacuate"), ("u2", "n3", "evacuate-failover"), ("u3", "n3", "evacuate")]
+    asked += [("u4", "n4", "evacuate"), ("u5", "n5", "evacuate")]
+    noted = [(uuid, node, action, {"status": action}) for uuid, node, action in asked]
+    cluster.commit(RecordIncidents(noted=noted, confirmed=[uuid for uuid, *_ in asked]))
+    cluster.commit(RecordIncidents(ended=[("u5", FAILED)]))
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 2}))
+    assert {node: each.uuid for node, each in leading(cluster.config).items()} == {"n3": "u2", "n4": "u4"}
+    assert affected(cluster.config) == {"n3", "n4", "n5"}, "one that has failed is left alone"
+    rooms = {
+        "n3": NodeRoom("n3", jobs=[move("i3", "n1"), move("i9", "n1")]),
+        "n4": NodeRoom("n4", jobs=[move("i3", "n1"), move("i4", "n2")]),
+    }
+    cluster.set_node("n4", offline=True)
+    planned = plan_round(cluster.config, Answers(rooms), cluster.now_s)
+    assert [task.moves for task in planned.tasks] == [("i3", "i9"), ("i4",)]
+    kinds = [opcode["OP_ID"] for task in planned.tasks for job in task.jobs for opcode in job]
+    assert kinds == ["OP_NODE_SET_PARAMS", *["OP_INSTANCE_FAILOVER"] * 3], "nothing moves live from an offline node"
 
 
 def test_the_allocator_is_asked_about_no_node_that_may_not_leave() -> None:

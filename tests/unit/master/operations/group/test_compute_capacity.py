@@ -66,6 +66,15 @@ def test_what_is_known_is_not_counted_again(ctx: FakeContext) -> None:
     assert ctx.allocations[1]["node_groups"] == [TWO, ONE]
 
 
+@pytest.mark.requirement("S1.64")
+def test_what_is_only_supposed_is_counted_anew_and_not_kept(ctx: FakeContext) -> None:
+    known = {ONE: Capacity(entry(7), 900.0), TWO: Capacity(entry(7), 900.0)}
+    ctx.capacities = dict(known)
+    answer = compute(ctx, if_added=["1:memory=8g,disk=100g,cpus=4"])
+    assert [request["node_groups"] for request in ctx.allocations] == [[TWO, ONE]]
+    assert answer["cluster"] == [[1024, 2048, 1, 3]] and ctx.capacities == known
+
+
 @pytest.mark.requirement("S1.66", "S1.68")
 def test_one_group_and_parameters_may_be_named(ctx: FakeContext) -> None:
     compute(ctx, node_groups=["another"], max_inst_spec=[4, 8, 2], max_cpu_ratio=2, max_disk_usage=0.5, iallocator="me")

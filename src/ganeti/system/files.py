@@ -91,9 +91,10 @@ def exchange(one: str, other: str) -> bool:
 
     Raises `OSError`.
     """
-    done: int = ctypes.CDLL(None, use_errno=True).renameat2(
-        _AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE
-    )
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # a C library may have none
+    if rename is None:
+        return False
+    done: int = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
     if done == 0:
         return True
     number = ctypes.get_errno()

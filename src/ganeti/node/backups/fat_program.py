@@ -9,6 +9,7 @@ A guest wrote the image: every number of it is checked, and a chain in a circle 
 
 import json
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ class Fat:
         self._sector, per_cluster, reserved, tables, roots, short = struct.unpack_from("<HBHBHH", head, 11)
         if self._sector not in (512, 1024, 2048, 4096) or per_cluster not in (1, 2, 4, 8, 16, 32, 64, 128):
             raise DamagedError("its boot sector names no possible size of sectors or clusters")
-        table_sectors = struct.unpack_from("<H", head, 22)[0] or struct.unpack_from("<I", head, 36)[0]
+        small_table = struct.unpack_from("<H", head, 22)[0]
+        table_sectors = small_table or struct.unpack_from("<I", head, 36)[0]
         self._cluster = per_cluster * self._sector
         self._table = reserved * self._sector
         self._root = (reserved + tables * table_sectors) * self._sector
@@ -42,7 +44,10 @@ class Fat:
         self.clusters = (sectors - self._data // self._sector) // per_cluster
         if self.clusters < 1 or not tables or not table_sectors:
             raise DamagedError("its boot sector names no clusters")
-        self.bits = 12 if self.clusters < 4085 else 16 if self.clusters < 65525 else 32
+        # A small FAT32, as of an EFI partition, has fewer clusters than the others may: its table has no small size.
+        self.bits = 32 if not small_table else 12 if self.clusters < 4085 else 16
+        if self.bits != 32 and not roots:
+            raise DamagedError("its boot sector names no root directory")
         self._root_cluster = struct.unpack_from("<I", head, 44)[0] if self.bits == 32 else 0
 
     def directory(self, cluster: int) -> bytes:
@@ -135,6 +140,7 @@ def _checksum(name: bytes) -> int:
 
 
 def main(words: list[str]) -> int:
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: whoever set the limit waits for this end
     try:
         fat = Fat(os.open(words[0], os.O_RDONLY | os.O_CLOEXEC), int(words[1]))
         if words[2] == "list":

@@ -53,6 +53,8 @@ def unpacked(isal: Any, read: Read) -> Read:
         while data := read():
             while data:
                 if work.eof:
+                    if not data.strip(b"\0"):  # gzip passes over zeros behind a stream as well
+                        break
                     work = isal.decompressobj(wbits=_GZIP)
                 begun = True
                 if piece := work.decompress(data, _MOST):

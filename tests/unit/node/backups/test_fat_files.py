@@ -86,6 +86,15 @@ def test_a_file_is_copied_out(read: Read) -> None:
         read.take("EFI")
 
 
+def test_a_fat32_with_few_clusters_is_one_by_its_table(node: OneNode, tmp_path: Path) -> None:
+    content = bytearray(image("fat32"))
+    content[32:36] = (60000).to_bytes(4, "little")
+    read = Read(node, tmp_path, bytes(content))
+    assert read.find("/") is not None
+    with (tmp_path / "image").open("rb") as opened:
+        assert any(fat_program.Fat(opened.fileno(), OFFSET).directory(0))
+
+
 def test_blkid_and_the_reader_agree_on_the_name_of_the_kind(node: OneNode, tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(image("fat16"))

@@ -48,6 +48,11 @@ def test_a_small_chunk_never_becomes_a_huge_one() -> None:
     assert sum(sizes) == 200_000_000 and max(sizes) <= 1024 * 1024
 
 
+@pytest.mark.parametrize("size", [10, 262144])
+def test_zeros_behind_a_stream_are_passed_over(size: int) -> None:
+    assert read_all(gzip_stream.unpacked(isal, reading(gzip.compress(b"content") + bytes(512), size))) == b"content"
+
+
 def test_a_stream_that_was_cut_or_changed_is_refused() -> None:
     stream = gzip.compress(CONTENTS["both"])
     with pytest.raises(TransportError, match="end too early"):

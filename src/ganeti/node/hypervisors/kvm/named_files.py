@@ -24,10 +24,17 @@ _HARMLESS = ("/dev/urandom", "/dev/random", "/dev/hwrng", "/dev/null", "/dev/kvm
 LISTED = "kvm-extra-paths"
 """File of the settings' directory: what root of this node gives guests besides, a path on each line."""
 _SHARED = ("/", "/var", "/srv", "/srv/ganeti", "/var/lib", "/var/tmp", "/tmp", "/home")  # noqa: S108
-_WITHDRAWN = ("sandbox", "runas", "run-with", "chroot", "readconfig", "plugin", "daemonize", "pidfile")
+_WITHDRAWN = (
+    *("sandbox", "runas", "run-with", "chroot", "readconfig", "plugin", "daemonize", "pidfile"),
+    *("qmp", "qmp-pretty", "mon", "monitor"),
+)
 """Options by which a guest would lose what protects the node from it, or which only this program gives."""
-_RUNS = re.compile(r"\b(script|downscript|helper|guestfwd|smb)=(?!no\b)|\bexec:")
+_RUNS = re.compile(r"\b(script|downscript|helper|guestfwd|smb)=(?!no(,|$))|\bexec:")
 """What makes QEMU start a program."""
+_MONITOR = re.compile(r"(^|[=,])mon:")
+"""A monitor beside a serial line: by it whoever connects opens files that were never checked."""
+_NAMES = re.compile(r"(^|,)(id|if|bus|drive|netdev|chardev|node-name|name|media|format)=[^,/]*")
+"""Values that are never a path, though a directory of that name may be below the root directory."""
 _BETWEEN = re.compile(r"[=,:;\"'{}\[\]\s]+")
 
 
@@ -57,6 +64,8 @@ def check_arguments(paths: Paths, text: str) -> None:
             raise HypervisorError(f"kvm_extra cannot have {word}: it is this program that says so to QEMU")
         if found := _RUNS.search(word):
             raise HypervisorError(f"kvm_extra cannot have '{found[0]}': it would start a program on the node")
+        if _MONITOR.search(word):
+            raise HypervisorError("kvm_extra cannot have a monitor ('mon:'): it opens any file QEMU may open")
         for path in _paths(word):
             if (reason := _directory_fault(paths, path)) is not None and not _listed(paths, path):
                 listed = f"{paths.sysconf_dir}/{LISTED}"
@@ -86,6 +95,9 @@ def _paths(word: str) -> Iterator[str]:
         for piece in _BETWEEN.split(form):
             if "/" in piece:
                 yield os.path.join("/", piece)
+        for piece in _BETWEEN.split(_NAMES.sub(",", form)):
+            if piece in (".", "..") or (piece and "/" not in piece and os.path.lexists(f"/{piece}")):
+                yield f"/{piece}"
 
 
 def _directory_fault(paths: Paths, path: str) -> str | None:

@@ -74,12 +74,38 @@ def test_further_arguments_name_no_file_that_a_guest_is_not_given(paths: Paths, 
 @pytest.mark.parametrize(
     "text",
     [
+        "-drive file=fat:rw:etc",
+        "-fsdev local,id=f,path=root",
+        "-virtfs local,path=.",
+        "-virtfs local,path=..",
+        "-hda etc",
+    ],
+)
+def test_a_path_without_a_slash_begins_at_the_root_directory(text: str) -> None:
+    with pytest.raises(HypervisorError, match=r"kvm_extra cannot name /"):
+        named_files.check_arguments(Paths("/"), text)
+
+
+def test_names_of_parts_are_no_paths() -> None:
+    text = "-drive if=none,id=etc,media=cdrom -device scsi-hd,id=root,bus=dev -netdev tap,id=n,script=no,downscript=no"
+    named_files.check_arguments(Paths("/"), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "-sandbox off",
         "--runas root",
         "-netdev tap,id=n,script=/srv/x",
         "-netdev bridge,id=n,helper=/srv/x",
         "-netdev user,id=n,guestfwd=tcp:10.0.2.9:80-cmd:x",
+        "-netdev tap,id=n,script=no.sh",
+        "-netdev tap,id=n,downscript=no/../srv/x",
         "-incoming exec:x",
+        "-qmp tcp:127.0.0.1:4444,server",
+        "-monitor tcp:127.0.0.1:4444,server",
+        "-mon chardev=m",
+        "-serial mon:tcp:127.0.0.1:4444,server",
         r"""-blockdev '{"filename":"\u002fetc\u002fshadow"}'""",
     ],
 )

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the node calls of one node share: the machine it runs on, its drivers, and the calls going on."""
 
+import asyncio
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import ganeti.node.hypervisors
 import ganeti.node.storage
@@ -54,6 +56,7 @@ class NodeState:
         self._replica = replica
         self._hypervisors: dict[str, Hypervisor] = {}
         self._templates: dict[str, DiskTemplate] = {}
+        self._snapshots: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def paths(self) -> Paths:
@@ -70,6 +73,10 @@ class NodeState:
         """Let go of the copy, if one is open: its files are about to be removed."""
         if self._replica is not None:
             await self._replica.forget()
+
+    def snapshots_of(self, instance_name: str) -> asyncio.Lock:
+        """Held while one is taken or removed: a call that the master has given up on still goes on here."""
+        return self._snapshots.setdefault(instance_name, asyncio.Lock())
 
     def hypervisor(self, name: str) -> Hypervisor:
         """Give the driver *name*; raises `HypervisorError` listing those there are."""

@@ -37,13 +37,16 @@ async def instance_thaw(node: NodeState, asked: InstanceThaw) -> None:
 
 @answers(InstanceSnapshotTake, timeout_s=SLOW_S)
 async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -> bool:
-    instance = asked.instance
-    name = asked.name
+    async with node.snapshots_of(asked.instance.name):
+        return await _take(node, asked.instance, asked.name, asked.frozen)
+
+
+async def _take(node: NodeState, instance: InstanceSpec, name: str, frozen_before: bool | None) -> bool:
     hypervisor = node.hypervisor_of(instance)
     runs = await hypervisor.info(instance.name) is not None
     guest = hypervisor.snapshots() if runs else None
-    freezes = asked.frozen is None
-    frozen = bool(asked.frozen) or (freezes and guest is not None and await guest.freeze(instance.name))
+    freezes = frozen_before is None
+    frozen = bool(frozen_before) or (freezes and guest is not None and await guest.freeze(instance.name))
     try:
         for disk in instance.disks:
             kept = _of(node, disk)
@@ -64,7 +67,7 @@ async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -
             node.world.log(f"snapshot {name} of instance {instance.name} is still there in part: {err}")
         raise
     finally:
-        if guest is not None and frozen and freezes:
+        if guest is not None and freezes:  # an agent that did not answer in time may have frozen it late
             await guest.thaw(instance.name)
     node.world.log(f"snapshot {name} of instance {instance.name} taken{', its guest frozen' if frozen else ''}")
     return frozen
@@ -87,10 +90,11 @@ async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRever
 @answers(InstanceSnapshotRemove, timeout_s=SLOW_S)
 async def instance_snapshot_remove(node: NodeState, asked: InstanceSnapshotRemove) -> None:
     instance = asked.instance
-    guest = await _guest(node, instance)
-    if guest is not None:
-        await guest.thaw(instance.name)  # a daemon that was killed may have left it frozen
-    await _remove(node, instance, asked.name, guest)
+    async with node.snapshots_of(instance.name):
+        guest = await _guest(node, instance)
+        if guest is not None:
+            await guest.thaw(instance.name)  # a daemon that was killed may have left it frozen
+        await _remove(node, instance, asked.name, guest)
     node.world.log(f"snapshot {asked.name} of instance {instance.name} removed")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -106,6 +107,28 @@ def test_no_room_on_the_second_node_alone_leaves_no_snapshot_and_a_guest_that_wr
     assert calls(both, "instance_thaw") == ["node1 instance_thaw"]
     undone = [(record.node_uuid, record.call) for record in both.records if isinstance(record, UndoNodeCall)]
     assert undone == [("uuid-node2", "instance_snapshot_remove"), ("uuid-node1", "instance_snapshot_remove")]
+
+
+def test_a_guest_writes_on_only_when_both_copies_have_ended(both: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one whose agent did not answer in time: it may have frozen the guest late."""
+    call = both.nodes.call
+
+    async def slowly(node_uuid: str, name: str, /, **arguments: Any) -> Any:
+        if name == "instance_snapshot_take":
+            if node_uuid == "uuid-node2":
+                raise BlockDeviceError("64 MiB are needed, 1 MiB are free there")
+            for _ in range(9):
+                await asyncio.sleep(0)
+            both.story.append("node1 copied")
+        return await call(node_uuid, name, **arguments)
+
+    monkeypatch.setattr(both.nodes, "call", slowly)
+    for frozen in (True, False):
+        both.story.clear()
+        both.nodes.handlers["instance_freeze"] = lambda node, instance, frozen=frozen: frozen
+        with pytest.raises(BlockDeviceError, match="64 MiB are needed"):
+            snapshot(both, "create", "third")
+        assert calls(both, "copied", "instance_thaw") == ["node1 copied", "node1 instance_thaw"]
 
 
 def test_copies_that_differ_are_not_kept_as_if_they_were_one(both: FakeContext) -> None:

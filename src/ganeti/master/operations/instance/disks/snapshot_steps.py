@@ -106,10 +106,11 @@ async def take(ctx: OperationContext, spec: InstanceSpec, name: str) -> bool:
 
 
 async def _take_both(ctx: OperationContext, plan: DiskPlan, name: str) -> bool:
+    """The guest writes on when both have ended, whatever came of them: what is still copied must not change."""
     primary, guest = plan.primary.node_uuid, bare(plan.primary.spec)
     frozen = await ask(ctx.nodes, primary, InstanceFreeze(instance=guest))
     try:
-        await asyncio.gather(
+        ended = await asyncio.gather(
             *(
                 ask(
                     ctx.nodes,
@@ -117,11 +118,14 @@ async def _take_both(ctx: OperationContext, plan: DiskPlan, name: str) -> bool:
                     InstanceSnapshotTake(instance=bare(side.spec), name=name, frozen=frozen),
                 )
                 for side in (plan.primary, *plan.secondaries)
-            )
+            ),
+            return_exceptions=True,
         )
-    finally:
-        if frozen:
-            await ask(ctx.nodes, primary, InstanceThaw(instance=guest))
+    finally:  # an agent that did not answer in time may have frozen it late
+        await ask(ctx.nodes, primary, InstanceThaw(instance=guest))
+    for failed in ended:
+        if isinstance(failed, BaseException):
+            raise failed
     return frozen
 
 

@@ -51,6 +51,12 @@ def test_all_of_a_network(gnt, master):
     ]
 
 
+def test_a_small_network_has_a_line_as_long_as_others(gnt, master):
+    master.answers["Query"] = {"data": [row(BARE.values())]}
+    (line,) = [line for line in gnt("gnt-network info").out.splitlines() if line.startswith("        0 ")]
+    assert line.endswith(" 63") and len(line) == 77
+
+
 def test_a_network_that_nobody_uses(gnt, master):
     master.answers["Query"] = {"data": [row(BARE.values())]}
     lines = gnt("gnt-network info").out.splitlines()

@@ -68,7 +68,7 @@ def describe(network: dict[str, Any], users: list[str]) -> list[str]:
     ]
     for start in range(0, len(network["map"]), _LINE_LENGTH):
         part = network["map"][start : start + _LINE_LENGTH]
-        lines.append(f"     {start:>4} {part} {start + len(part) - 1}")
+        lines.append(f"     {start:>4} {part:<{_LINE_LENGTH}} {start + _LINE_LENGTH - 1}")
     lines.append("         (X) used    (.) free")
     if network["external_reservations"]:
         lines += ["  externally reserved IPs:", f"    {network['external_reservations']}"]

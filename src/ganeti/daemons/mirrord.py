@@ -19,6 +19,7 @@ from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
 from ganeti.system.tls import ServerFiles, server_context
+from ganeti.system.unix_socket import allow_many_connections
 
 NAME = "ganeti-mirrord"
 _IDLE_S = 60.0
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def serve(daemon: Daemon) -> None:
+    allow_many_connections()
     paths = daemon.environment.paths
     places = Places(paths)
     os.makedirs(places.directory, mode=DIRECTORY_MODE, exist_ok=True)

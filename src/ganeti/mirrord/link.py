@@ -85,10 +85,11 @@ class Link:
                 return
             try:
                 far = await self._peers.connect(record.opened, record.kept.generation)
-            except (GanetiError, OSError):
+                is_silent = await self._run(carry(near, far.sock, lost=self._lost))
+            except Exception:  # whatever it is: QEMU goes on with one copy as soon as its socket is closed
                 await self._lost()
                 raise
-            if await self._run(carry(near, far.sock, lost=self._lost)):
+            if is_silent:
                 self._refused_until_s = clock() + _AFTER_CUT_S
                 record.say(f"node {record.opened.peer} does not answer: the connection is cut")
         except (GanetiError, OSError) as err:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Bytes of NBD between a storage daemon and the other node, and when the other node counts as lost.
 
-NBD answers every request. So a connection on which something was sent, and nothing came back for `SILENCE_S`, is cut:
-the storage daemon then sees an error instead of waiting for a node that hangs.
+NBD answers every request. So a connection on which an answer is due, and nothing came back for `SILENCE_S`, is cut: the
+storage daemon then sees an error instead of waiting for a node that hangs.
 
 Each connection has a thread: a guest's write waits for each step here, and asyncio's streams and TLS take several times
 as long as the system calls.
@@ -19,8 +19,10 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ganeti.mirrord.replies import NotNbdError, Replies
+from ganeti.mirrord.requests import Requests
 
 SILENCE_S = 0.9
 """With the second that QEMU tries to connect again, a guest's write waits less than two."""
@@ -36,18 +38,18 @@ Noting = concurrent.futures.Future[None]
 
 
 class Watch:
-    """When the last request went out that nothing has come back for."""
+    """Since when something is due from the other node, and nothing has come."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._since_s: float | None = None
 
-    def sent(self) -> None:
-        if self._since_s is None:
+    def sent(self, unanswered: int) -> None:
+        if unanswered > 0 and self._since_s is None:
             self._since_s = self._now_s()
 
-    def received(self) -> None:
-        self._since_s = None
+    def received(self, unanswered: int) -> None:
+        self._since_s = self._now_s() if unanswered > 0 else None
 
     @property
     def is_silent(self) -> bool:
@@ -67,16 +69,25 @@ async def carry(
     """Carry bytes both ways until one side ends; with *lost*, until the far side is silent: true then.
 
     *lost* is waited for before the near side can know that the far one has ended, is silent or has answered with an
-    error: a guest's write that only its own node has is not acknowledged before that. Both sockets are closed at the
-    end. Where it is cancelled, nothing is carried any more when it has ended.
+    error: a guest's write that only its own node has is not acknowledged before that. At the end *far* is closed; the
+    caller closes *near*, after it has noted the loss where this raises an error. Where it is cancelled, nothing is
+    carried any more when it has ended.
     """
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[bool] = loop.create_future()
 
     async def note(noted: Callable[[], Awaitable[None]]) -> None:
         await noted()
 
-    carrier = _Carrier(near, far, None if lost is None else lambda: asyncio.run_coroutine_threadsafe(note(lost), loop))
+    def begin_note(noted: Callable[[], Awaitable[None]]) -> Noting:
+        return asyncio.run_coroutine_threadsafe(note(noted), loop)
+
+    with far, contextlib.closing(_Carrier(near, far, None if lost is None else partial(begin_note, lost))) as carrier:
+        return await _in_thread(carrier)
+
+
+async def _in_thread(carrier: "_Carrier") -> bool:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[bool] = loop.create_future()
 
     def work() -> None:
         try:
@@ -98,8 +109,8 @@ async def carry(
         while not ended.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([ended])
-        ended.exception()
-        carrier.close()
+        if err := ended.exception():
+            _log.error("a connection to another node is ended: %r", err, exc_info=err)
 
 
 class _NearEnded(Exception):
@@ -123,7 +134,7 @@ class _Carrier:
         self._near_block = memoryview(bytearray(_BLOCK_BYTES))
         self._far_block = memoryview(bytearray(_BLOCK_BYTES if not isinstance(far, ssl.SSLSocket) else _RECORD_BYTES))
         self._watch = Watch(time.monotonic)
-        self._replies = Replies() if lost is not None else None
+        self._requests, self._replies = Requests(), Replies()
         self._noting: Noting | None = None
         self._is_stopped = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -132,8 +143,9 @@ class _Carrier:
         """From another thread: end soon."""
         self._is_stopped = True
         os.eventfd_write(self._wake, 1)
-        if self._noting is not None:
-            self._noting.cancel()
+        noting = self._noting
+        if noting is not None:
+            noting.cancel()
 
     def close(self) -> None:
         """After the end of the thread."""
@@ -155,9 +167,6 @@ class _Carrier:
                 with contextlib.suppress(concurrent.futures.CancelledError):
                     self._note_loss()
             return False
-        finally:
-            self._near.close()
-            self._far.close()
 
     def _carry(self) -> None:
         """Until the far side is silent; raises `_NearEnded`, `_FarEnded`, `_Stopped`."""
@@ -165,6 +174,7 @@ class _Carrier:
         events = select.poll()
         events.register(self._wake, select.POLLIN)
         asked: tuple[int, int] | None = None
+        self._watch.sent(self._unanswered)
         if isinstance(self._far, ssl.SSLSocket) and self._far.pending():  # read already, so no event tells of it
             self._move_far(select.POLLIN, select.POLLIN)
         while True:
@@ -182,6 +192,11 @@ class _Carrier:
                     raise _Stopped
             if self._lost is not None and not self._to_near and self._watch.is_silent:
                 return
+
+    @property
+    def _unanswered(self) -> int:
+        """The server speaks first: its greeting is due without a request."""
+        return 1 + self._requests.count - self._replies.count
 
     def _wanted(self) -> tuple[int, int]:
         """Events of the near and the far side."""
@@ -202,13 +217,16 @@ class _Carrier:
                 raise _NearEnded from err
             if not count:
                 raise _NearEnded
-            self._watch.sent()
             self._to_far = self._near_block[:count]
+            if self._lost is not None:
+                self._ask(self._to_far)
             self._send_far()
         elif event & _GONE and not wanted & select.POLLIN:
             raise _NearEnded
         if self._to_near:
             self._send_near()
+            if not self._to_near:  # the next answer may have come meanwhile: it is read from now on
+                self._watch.received(self._unanswered)
 
     def _move_far(self, event: int, wanted: int) -> None:
         if event & (select.POLLIN | _GONE) and not self._to_near:
@@ -227,14 +245,22 @@ class _Carrier:
         if self._to_far:
             self._send_far()
 
-    def _take(self, data: memoryview) -> None:
-        self._watch.received()
+    def _ask(self, data: memoryview) -> None:
         try:
-            if self._replies is not None and self._replies.feed(data):
+            self._requests.feed(data)
+        except NotNbdError as err:
+            _log.warning("a connection to another node is ended: %s", err)
+            raise _FarEnded from err
+        self._watch.sent(self._unanswered)
+
+    def _take(self, data: memoryview) -> None:
+        try:
+            if self._lost is not None and self._replies.feed(data):
                 self._note_loss()
         except NotNbdError as err:
             _log.warning("a connection to another node is ended: %s", err)
             raise _FarEnded from err
+        self._watch.received(self._unanswered)
         self._to_near = data
         self._send_near()
 

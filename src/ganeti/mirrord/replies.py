@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The answers of an NBD server, as far as to find an error in them: the other node could not write, or not read."""
+"""The answers of an NBD server: how many there are, and whether one tells of an error at the other node."""
 
 import struct
 
 from ganeti.base.errors import BlockDeviceError
 
-_GREETING_BYTES = 18
+_GREETING = struct.Struct(">QQH")
 _OPTION = struct.Struct(">QIII")
 _OPTION_MAGIC = 0x3E889045565A9
 _GO, _ACKNOWLEDGED = 7, 1
+_MORE_FOLLOWS = (2, 3, 4)
+"""Kinds of answers to an option that are not its last: a server, information, a meta context."""
 _SIMPLE = struct.Struct(">IIQ")
 _CHUNK = struct.Struct(">IHHQI")
 _EXTENDED = struct.Struct(">IHHQQQ")
 _SIMPLE_MAGIC, _CHUNK_MAGIC, _EXTENDED_MAGIC = 0x67446698, 0x668E33EF, 0x6E8A278C
-_ERROR_CHUNK = 1 << 15
+_LAST_CHUNK, _ERROR_CHUNK = 1, 1 << 15
 _DONE = _SIMPLE.pack(_SIMPLE_MAGIC, 0, 0)[:8]
 
 
@@ -27,14 +29,17 @@ class Replies:
     """
 
     def __init__(self) -> None:
+        self.count = 0
+        """Of complete answers, the greeting among them."""
         self._received = bytearray()
-        self._skip = _GREETING_BYTES
-        """So many bytes are not of interest: the greeting, what belongs to an answer."""
-        self._transmits = False
+        self._skip = 0
+        """So many bytes are not of interest: what belongs to an answer."""
+        self._is_greeted = self._transmits = False
 
     def feed(self, data: bytes | memoryview) -> bool:
         """Whether *data* ends an answer that tells of an error. Raises `NotNbdError`."""
         if self._are_done(data):
+            self.count += len(data) // _SIMPLE.size
             return False
         self._received += data
         failed = False
@@ -57,20 +62,31 @@ class Replies:
     def _answer(self) -> bool | None:
         """Take one answer off; None where it is not complete yet."""
         if not self._transmits:
-            return self._option()
+            return self._option() if self._is_greeted else self._greeting()
         if len(self._received) < 4:
             return None
         magic = int.from_bytes(self._received[:4], "big")
         if magic == _SIMPLE_MAGIC:
             fields = self._take(_SIMPLE)
-            return None if fields is None else fields[1] != 0
+            if fields is None:
+                return None
+            self.count += 1
+            return fields[1] != 0
         if magic not in (_CHUNK_MAGIC, _EXTENDED_MAGIC):
             raise NotNbdError(f"An answer of the other node begins with {magic:08x}")
         fields = self._take(_CHUNK if magic == _CHUNK_MAGIC else _EXTENDED)
         if fields is None:
             return None
         self._skip = fields[-1]
+        self.count += fields[1] & _LAST_CHUNK
         return bool(fields[2] & _ERROR_CHUNK)
+
+    def _greeting(self) -> bool | None:
+        if self._take(_GREETING) is None:
+            return None
+        self._is_greeted = True
+        self.count += 1
+        return False
 
     def _option(self) -> bool | None:
         fields = self._take(_OPTION)
@@ -79,6 +95,7 @@ class Replies:
         magic, option, kind, self._skip = fields
         if magic != _OPTION_MAGIC:
             raise NotNbdError(f"An answer to an option begins with {magic:016x}")
+        self.count += kind not in _MORE_FOLLOWS
         self._transmits = (option, kind) == (_GO, _ACKNOWLEDGED)
         return False
 

@@ -4,16 +4,21 @@
 import asyncio
 import errno
 import os
+import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import disk as disks
-from ganeti.mirrord import record
+from ganeti.mirrord import record, relay
 from ganeti.mirrord.disk import Disk, Surroundings
+from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
@@ -69,14 +74,17 @@ class _Primary:
         return read_kept(self.image).generation
 
 
-def test_the_guest_waits_until_a_loss_can_be_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("no thread")])
+def test_the_guest_waits_until_a_loss_can_be_written_down(
+    fault: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries = 0
 
     def full(image: str, kept: Kept) -> None:
         nonlocal tries
         tries += 1
         if tries < 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise fault
         write_kept(image, kept)
 
     monkeypatch.setattr(record, "write_kept", full)
@@ -150,5 +158,83 @@ def test_the_copy_of_a_former_second_node_is_older_before_the_job_to_it_ends(tmp
         assert isinstance(primary.disk._daemon, _Daemon)
         assert primary.disk._daemon.at_the_end > EQUAL.generation
         assert primary.disk.opened.peer == "node3"
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+@pytest.mark.parametrize("wanted", ["another second node", "handing over"])
+def test_the_copies_are_looked_after_where_the_job_does_not_end(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(daemon: StorageDaemon) -> bool:
+        raise HypervisorError("The mirror job does not end")
+
+    async def ready(daemon: StorageDaemon) -> Job:
+        return Job("ready", ready=True)
+
+    monkeypatch.setattr(_Daemon, "detach", endless)
+    monkeypatch.setattr(_Daemon, "job", ready)
+
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        await primary.begin()
+        with pytest.raises(HypervisorError):
+            if wanted == "handing over":
+                await primary.disk.hand_over()
+            else:
+                await primary.disk.open(replace(primary.disk.opened, peer="node3", address="there"))
+        assert primary.disk._copying._task is not None
+        await primary.disk._copying.stop()
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+@pytest.mark.parametrize("fault", ["no descriptor", "no thread", "the relay fails", "silence"])
+def test_a_loss_is_noted_before_the_storage_daemon_sees_the_end(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU connects again at once: where the node hangs, it is refused by then."""
+    noted = []
+
+    class _Connecting(_Peers):
+        async def connect(self, disk: Opened, generation: int) -> Any:
+            far, self.node = socket.socketpair()
+            return SimpleNamespace(sock=far)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files") if fault == "no descriptor" else RuntimeError(fault)
+
+    if fault == "no descriptor":
+        monkeypatch.setattr(relay.os, "eventfd", fail)
+    elif fault == "no thread":
+        monkeypatch.setattr(relay.threading.Thread, "start", fail)
+    elif fault == "the relay fails":
+        monkeypatch.setattr(relay._Carrier, "_carry", fail)
+    else:
+        monkeypatch.setattr(relay, "SILENCE_S", 0.1)
+
+    async def play() -> None:
+        primary, loop = _Primary(tmp_path), asyncio.get_running_loop()
+        peers = _Connecting()
+
+        async def lost() -> None:
+            with pytest.raises(BlockingIOError):
+                daemon.recv(1)
+            noted.append(fault)
+
+        link = Link(primary.disk._record, peers, lost)
+        near, daemon = socket.socketpair()
+        daemon.setblocking(False)
+        near.setblocking(False)
+        entering = asyncio.create_task(link._enter(near))
+        assert await loop.sock_recv(daemon, 1) == b""
+        assert noted == [fault]
+        if fault == "silence":
+            assert link._refused_until_s > loop.time()
+        await asyncio.wait([entering])
+        if error := entering.exception():
+            assert isinstance(error, RuntimeError)
+        with peers.node, daemon:
+            assert peers.node.recv(1) == b""
 
     asyncio.run(asyncio.wait_for(play(), 60))

@@ -113,8 +113,13 @@ class Disk:
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} cannot be handed over: the copy on {self.opened.peer} is not up to date"
                 )
-            if not await self._copying.end():
-                self._copying.start()
+            is_equal = False
+            try:
+                is_equal = await self._copying.end()
+            finally:
+                if not is_equal:
+                    self._copying.start()
+            if not is_equal:
                 raise BlockDeviceError(f"Disk {self.opened.image}: {self.opened.peer} was lost during the switchover")
             self._record.rewrite(replace(self.opened, role=HANDED, session=secrets.token_hex(8)))
 
@@ -232,15 +237,15 @@ class Disk:
             while self.opened.role in _WRITING:
                 try:
                     await self._copying.note_loss()
-                except (BlockDeviceError, OSError) as err:
+                    if self._teller is not None:
+                        await self._teller.wait(self.opened)
+                    return
+                except Exception as err:  # whatever it is, the loss is still to be noted
+                    why = err if isinstance(err, BlockDeviceError | OSError) else repr(err)
                     self._record.say(
-                        f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {err}"
+                        f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {why}"
                     )
                     await asyncio.sleep(_AGAIN_S)
-                    continue
-                if self._teller is not None:
-                    await self._teller.wait(self.opened)
-                return
 
     async def _shut_out(self) -> None:
         """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""
@@ -307,11 +312,13 @@ class Disk:
         What is written after the job's end is here alone, so the former copy counts as older before that.
         """
         await self._copying.note_loss()
-        await self._copying.end()
-        await self.link.cut()
-        self._record.rewrite(replace(wanted, export=self.opened.export))
-        await self._next_generation()
-        self._copying.start()
+        try:
+            await self._copying.end()
+            await self.link.cut()
+            self._record.rewrite(replace(wanted, export=self.opened.export))
+            await self._next_generation()
+        finally:
+            self._copying.start()
 
     async def _newest(self, wanted: Opened) -> Kept:
         """What this copy is, where it may be written; raises `BlockDeviceError` where the other one is newer."""

@@ -7,6 +7,7 @@ It outlives ganeti-mirrord, as a guest's QEMU does: a later one finds it by its 
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,7 @@ _BUFFER_BYTES = 2**20
 """So much is copied at once, before QEMU looks at the rate."""
 _RECONNECT_S = 1
 """How long writes wait for a connection to the other node that was lost; NBD takes whole seconds."""
+_log = logging.getLogger(__name__)
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -356,8 +358,9 @@ async def add_image(add: Callable[[dict[str, Any]], Awaitable[None]], image: str
     node = {"driver": "file", "node-name": _FILE, "filename": image, "cache": {"direct": True}}
     try:
         await add({**node, "aio": "io_uring"})
-    except QmpError:
+    except QmpError as err:
         await add(node)
+        _log.warning("image %s is opened without io_uring: %s", image, err)
 
 
 def part_bytes(size: int) -> int:
@@ -379,11 +382,13 @@ def living(pid_file: str) -> int | None:
 
 
 def _is_zombie(number: str) -> bool:
+    """Whether nothing of it runs: of one that was killed, another thread may still write when the first has ended."""
     try:
         with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+            fields = file.read().rpartition(")")[2].split()
     except OSError:
         return True
+    return fields[0] == "Z" and int(fields[17]) <= 1
 
 
 async def _end(process_id: int, gone: Callable[[], bool]) -> None:

@@ -3,16 +3,19 @@
 
 import asyncio
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
-from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, part_bytes
+from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, living, part_bytes
 from ganeti.node.hypervisors.kvm.qmp import QmpError
 from ganeti.node.storage.mirror.places import Places
+from ganeti.system.boot import process_start
 
 GIB = 2**30
 
@@ -82,7 +85,7 @@ def test_one_that_was_left_without_its_export_shows_it_again(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_an_image_is_opened_where_the_kernel_refuses_io_uring(knows: bool) -> None:
+def test_an_image_is_opened_where_the_kernel_refuses_io_uring(knows: bool, caplog: pytest.LogCaptureFixture) -> None:
     added = []
 
     async def add(options: dict[str, object]) -> None:
@@ -91,6 +94,36 @@ def test_an_image_is_opened_where_the_kernel_refuses_io_uring(knows: bool) -> No
         added.append(options)
 
     asyncio.run(add_image(add, "image"))
+    assert ("image is opened without io_uring: Unable to use io_uring" in caplog.text) is not knows
     [options] = added
     assert options.get("aio") == ("io_uring" if knows else None)
     assert options["filename"] == "image"
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading
+def stay():
+    sys.stdin.read()
+threading.Thread(target=stay).start()
+print(flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_one_lives_while_any_thread_of_it_runs(tmp_path: Path) -> None:
+    """A killed one whose first thread has ended may still write."""
+    pid_file = tmp_path / "pid"
+    command = [sys.executable, "-c", FIRST_THREAD_ENDS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            pid_file.write_text(f"{process.pid} {process_start(process.pid)}")
+            deadline = time.monotonic() + 60
+            while ") Z " not in Path(f"/proc/{process.pid}/stat").read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert living(str(pid_file)) == process.pid
+        finally:
+            process.kill()
+        while living(str(pid_file)) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)

@@ -172,10 +172,11 @@ def test_a_node_that_says_nothing_more_is_lost(answers: bytes | None, monkeypatc
         wire = Wire()
         daemon, node, carrying = await wire.begin()
         if answers is not None:
+            asked = CLIENT_BEGUN + WRITE + WRITE
+            wire.daemon_writer.write(asked)
+            assert await wire.node_reader.readexactly(len(asked)) == asked
             node.write(BEGUN + answers)
             assert await daemon.readexactly(len(BEGUN + answers)) == BEGUN + answers
-            wire.daemon_writer.write(CLIENT_BEGUN + WRITE + WRITE)
-            assert await wire.node_reader.readexactly(len(CLIENT_BEGUN + WRITE + WRITE)) == CLIENT_BEGUN + WRITE + WRITE
         await wire.noted.wait()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(daemon.read(1), 0.1)

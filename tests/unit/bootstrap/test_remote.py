@@ -67,6 +67,18 @@ def test_without_the_check_nothing_is_remembered(tmp_path: Path) -> None:
     assert "UserKnownHostsFile=/dev/null" in recorder.calls[0][0]
 
 
+def test_an_unreachable_machine_is_named_and_the_second_try_works(tmp_path: Path) -> None:
+    silent = "ssh: connect to host node2 port 2222: No route to host"
+    recorder = Recorder((255, silent), (255, silent), (0, ""))
+    again = remote(tmp_path, recorder)
+    before = pretend.tree(tmp_path)
+    with pytest.raises(CommandError, match=r"node2 cannot be reached as root over ssh: .*No route to host"):
+        again.run("prepare-node-join", "{}")
+    assert pretend.tree(tmp_path) == before
+    recorder.answers = [(0, "")]
+    again.run("prepare-node-join", "{}")
+
+
 def test_a_helpers_refusal_is_passed_on(tmp_path: Path) -> None:
     recorder = Recorder((1, "prepare-node-join: This machine belongs to the cluster 'x'\n"))
     with pytest.raises(CommandError, match="on node2 failed: prepare-node-join: This machine belongs to"):

@@ -13,6 +13,7 @@ import pytest
 from tests.contract.test_storage import DRIVERS, EIGHT, HARNESSES, Harness, in_sync, marks, run
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.model.node_calls.exports import EXPORTED
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage import image_io
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
@@ -154,6 +155,20 @@ def test_snapshots_go_with_their_disk(place: Place) -> None:
     for node in place.harness.holders:
         run(place.harness.driver(node).remove(place.disk))
     assert place.harness.left() == []
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(name, marks=marks(name)) for name in ("drbd", EIGHT, "plain")], indirect=True
+)
+def test_a_quick_snapshot_is_read_from_a_device_while_the_disk_is_written(place: Place) -> None:
+    assert place.driver.traits.quick_snapshots
+    place.write("a")
+    run(place.kept.take(place.disk, EXPORTED))
+    place.write("b")
+    with open(place.kept.device(place.disk, EXPORTED), "rb") as device:
+        assert device.read(65536) == b"a" * 65536
+    run(place.kept.remove(place.disk, EXPORTED))
+    assert names(place) == [] and place.holds("b")
 
 
 over_pairs = pytest.mark.parametrize(

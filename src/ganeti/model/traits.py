@@ -77,6 +77,8 @@ class TemplateTraits:
     """The configuration knows which copy of a disk is the newest one (`Disk.generation`)."""
     snapshots_in_configuration: bool = False
     """The storage cannot be asked what snapshots a disk has: the configuration knows (`Disk.snapshots`)."""
+    quick_snapshots: bool = False
+    """A snapshot of a stopped instance's disk takes a moment, and its node has a device to read it from."""
     opened_by_role: bool = False
     """A disk is told whether one node writes it or, during a migration, two."""
     locked: bool = True

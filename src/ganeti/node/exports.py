@@ -53,6 +53,17 @@ class Exports:
         """Where the copy of a running guest's disk is until the OS has read it."""
         return self.dump(directory, f"disk{index}{COPY}")
 
+    def link(self, directory: str, index: int, device: str) -> None:
+        """Let *device* stand for the copy of a disk."""
+        path = self.copy(directory, index)
+        image_io.unlink(path)
+        os.symlink(device, path)
+
+    def source(self, directory: str, index: int) -> str:
+        """What the OS reads of a disk: its copy, or the device that stands for it."""
+        path = self.copy(directory, index)
+        return os.readlink(path) if os.path.islink(path) else path
+
     def begin(self, directory: str) -> None:
         """Make an unfinished directory, unless it is there."""
         path = self.directory(directory)

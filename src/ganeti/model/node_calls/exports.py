@@ -9,6 +9,8 @@ from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 UNFINISHED = ".new"
+EXPORTED = ".export"
+"""Name of the snapshot that an export reads; users' cannot begin with a dot."""
 
 
 class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
@@ -22,7 +24,7 @@ class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
     token: str = ""
     """Names the run of the script (`ScriptOutput`)."""
     copied: bool = False
-    """Read the copy made by `ExportCopyDisks`."""
+    """Read what `ExportCopyDisks` or `ExportSnapshotDisks` has made."""
 
 
 class ExportCopyDisks(NodeRequest[None], frozen=True, kw_only=True):
@@ -32,6 +34,22 @@ class ExportCopyDisks(NodeRequest[None], frozen=True, kw_only=True):
     directory: str
     token: str = ""
     """Names the run, so that `ExportEndCopies` can end it."""
+
+
+class ExportSnapshotDisks(NodeRequest[None], frozen=True, kw_only=True):
+    """Keep the disks of a stopped instance as they are, all or none of them, for its OS to read while it runs again.
+
+    An older snapshot for an export is replaced.
+    """
+
+    instance: InstanceSpec
+    directory: str
+
+
+class ExportRemoveSnapshots(NodeRequest[None], frozen=True, kw_only=True):
+    """Remove what `ExportSnapshotDisks` has kept; what is gone is no error."""
+
+    instance: InstanceSpec
 
 
 class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):

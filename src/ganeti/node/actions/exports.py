@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.exports import (
+    EXPORTED,
     ExportCopyDisks,
     ExportDiscard,
     ExportDump,
@@ -16,12 +17,15 @@ from ganeti.model.node_calls.exports import (
     ExportInfo,
     ExportList,
     ExportRemove,
+    ExportRemoveSnapshots,
+    ExportSnapshotDisks,
     ImportDump,
 )
-from ganeti.model.node_requests import AttachedDisk
+from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node import runs
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.snapshots import snapshots_of
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
@@ -51,7 +55,7 @@ async def _dump(node: NodeState, asked: ExportDump) -> str:
     await _at_work(exports.begin, asked.directory)
     path = exports.dump(asked.directory, asked.dump)
     if asked.copied:
-        copies = [exports.copy(asked.directory, disk.index) for disk in asked.instance.disks]
+        copies = [exports.source(asked.directory, disk.index) for disk in asked.instance.disks]
         disks = [AttachedDisk(spec=spec, path=at) for spec, at in zip(asked.instance.disks, copies, strict=True)]
     else:
         disks = await attach_files(node, asked.instance)
@@ -83,6 +87,35 @@ async def _copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     paths = [exports.copy(asked.directory, disk.index) for disk in asked.instance.disks]
     await node.hypervisor_of(asked.instance).devices.copy_disks(asked.instance.name, paths)
     node.world.log(f"{len(paths)} disks of instance {asked.instance.name} copied while it runs")
+
+
+@answers(ExportSnapshotDisks, timeout_s=SLOW_S)
+async def export_snapshot_disks(node: NodeState, asked: ExportSnapshotDisks) -> None:
+    instance, exports = asked.instance, Exports(node.paths)
+    await _at_work(exports.begin, asked.directory)
+    await _remove_snapshots(node, instance)
+    try:
+        for disk in instance.disks:
+            kept = snapshots_of(node, disk)
+            await kept.take(disk, EXPORTED)
+            await _at_work(exports.link, asked.directory, disk.index, kept.device(disk, EXPORTED))
+    except GanetiError:
+        try:
+            await _remove_snapshots(node, instance)
+        except GanetiError as err:
+            node.world.log(f"snapshot {EXPORTED} of instance {instance.name} is still there in part: {err}")
+        raise
+    node.world.log(f"{len(instance.disks)} disks of instance {instance.name} kept as they are for an export")
+
+
+@answers(ExportRemoveSnapshots, timeout_s=SLOW_S)
+async def export_remove_snapshots(node: NodeState, asked: ExportRemoveSnapshots) -> None:
+    await _remove_snapshots(node, asked.instance)
+
+
+async def _remove_snapshots(node: NodeState, instance: InstanceSpec) -> None:
+    for disk in instance.disks:
+        await snapshots_of(node, disk).remove(disk, EXPORTED)
 
 
 @answers(ExportEndCopies, timeout_s=NORMAL_S, takes_slot=False)

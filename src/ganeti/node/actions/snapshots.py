@@ -19,7 +19,7 @@ from ganeti.node.storage.interface import Snapshots
 
 @answers(InstanceSnapshots, changes=False)
 async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[list[Snapshot]]:
-    return [await _of(node, disk).of(disk) for disk in asked.instance.disks]
+    return [await snapshots_of(node, disk).of(disk) for disk in asked.instance.disks]
 
 
 @answers(InstanceFreeze)
@@ -49,7 +49,7 @@ async def _take(node: NodeState, instance: InstanceSpec, name: str, frozen_befor
     frozen = bool(frozen_before) or (freezes and guest is not None and await guest.freeze(instance.name))
     try:
         for disk in instance.disks:
-            kept = _of(node, disk)
+            kept = snapshots_of(node, disk)
             if runs and not frozen and kept.copies(disk):
                 raise BlockDeviceError(
                     f"Disk {disk.index} of {instance.name} is a raw image that the guest writes: shut it down, give it "
@@ -80,10 +80,10 @@ async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRever
     for disk in instance.disks:
         if _is_second_copy(node, disk):
             continue
-        if name not in [each.name for each in await _of(node, disk).of(disk)]:
+        if name not in [each.name for each in await snapshots_of(node, disk).of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
     for disk in instance.disks:
-        await _of(node, disk).revert(disk, name)
+        await snapshots_of(node, disk).revert(disk, name)
     node.world.log(f"disks of instance {instance.name} are as in snapshot {name}")
 
 
@@ -100,7 +100,7 @@ async def instance_snapshot_remove(node: NodeState, asked: InstanceSnapshotRemov
 
 async def _remove(node: NodeState, instance: InstanceSpec, name: str, guest: GuestSnapshots | None) -> None:
     for disk in instance.disks:
-        kept = _of(node, disk)
+        kept = snapshots_of(node, disk)
         if name not in [each.name for each in await kept.of(disk)]:
             continue
         if guest is not None and kept.needs_guest(disk):
@@ -119,7 +119,8 @@ async def _guest(node: NodeState, instance: InstanceSpec) -> GuestSnapshots | No
     return None if await hypervisor.info(instance.name) is None else hypervisor.snapshots()
 
 
-def _of(node: NodeState, disk: DiskSpec) -> Snapshots:
+def snapshots_of(node: NodeState, disk: DiskSpec) -> Snapshots:
+    """Raises `BlockDeviceError` for a template that keeps none."""
     template = node.template_of(disk)
     if (kept := template.snapshots()) is None:
         raise BlockDeviceError(

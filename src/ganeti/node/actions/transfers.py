@@ -125,7 +125,7 @@ async def _source(node: NodeState, asked: TransferSend) -> list[AttachedDisk]:
     if not asked.copied:
         return await attach_files(node, what.instance)
     exports = Exports(node.paths)
-    return [AttachedDisk(spec=disk, path=exports.copy(what.directory, disk.index)) for disk in what.instance.disks]
+    return [AttachedDisk(spec=disk, path=exports.source(what.directory, disk.index)) for disk in what.instance.disks]
 
 
 def _program(prepared: Prepared, token: str, *, tells_size: bool = False) -> Program:

@@ -58,6 +58,10 @@ class Snapshots(ABC):
     async def remove(self, disk: DiskSpec, name: str) -> None:
         """Forget a snapshot; one that is gone is no error."""
 
+    def device(self, disk: DiskSpec, name: str) -> str:
+        """Where a snapshot is read; templates whose traits say `quick_snapshots` take part."""
+        raise BlockDeviceError(f"Snapshot {name} of disk {disk.index} cannot be read from a device")
+
 
 class GivesBack(ABC):
     """A template with copies on several nodes that can be made smaller again where one of them has no space."""

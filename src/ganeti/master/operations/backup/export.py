@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_BACKUP_EXPORT: have the OS of an instance dump its disks, and keep the dumps on a node or send them to a cluster.
 
-The guest is stopped until its primary node has the dumps, and runs again while they go to the target node; or it runs
-on, and what the OS reads of copies of its disks, as of one moment, goes there at once. Until the target says that all
-is there, everything is taken back; an older export is replaced at that moment and not before. Another cluster takes
-the disks as the OS reads them.
+The guest is stopped until there are snapshots of its disks, which the OS reads while it runs again. Where they are
+not a matter of a moment, it is stopped until its primary node has the dumps, and runs again while they go to the
+target node. Or it runs on, and what the OS reads of copies of its disks, as of one moment, goes there at once. Until
+the target says that all is there, everything is taken back; an older export is replaced at that moment and not before.
+Another cluster takes the disks as the OS reads them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup import disk_snapshots
 from ganeti.master.operations.backup.between_nodes import BetweenNodes
 from ganeti.master.operations.backup.description import description_of
 from ganeti.master.operations.backup.dumps import discarding, require_compression, until_cancelled
@@ -55,6 +57,8 @@ DUMP_TIMEOUT_S = 24 * 3600.0
 ZEROING_FIXED_S = 600
 ZEROING_PER_MIB_S = 0.2
 """How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
+Facts = tuple[FoundInstance | None, bool]
+"""The guest, if it runs, and whether a snapshot of its disks on the primary node has all data."""
 Seconds = Annotated[int, msgspec.Meta(ge=0)]
 SecondsPerMib = Annotated[float, msgspec.Meta(ge=0)]
 _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
@@ -68,7 +72,9 @@ class Checked:
     """The node that keeps the export; None where another cluster takes it."""
     runs: bool
     copies: bool = False
-    """Whether the guest runs on, and copies of its disks are read."""
+    """Whether the guest runs while its disks are exported, and copies of them are read."""
+    snapshots: bool = False
+    """Whether the guest is stopped only until there are snapshots of its disks."""
     destination: Destination | None = None
 
     @property
@@ -152,25 +158,29 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         nodes = [] if target is None else [target.uuid]
         return instance_and_nodes(view, self.instance_uuid or self.instance_name, *nodes)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
-        """The guest, if it runs."""
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "exported")
         target = self._target(view)
         nodes = [instance.primary_node] + ([] if target is None else [target.uuid])
         await require_compression(ctx, view, self.compress, nodes)
-        return await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
+        guest = await guest_on_primary(ctx, view, instance, "its disks cannot be read until it is back")
+        spec = instance_spec(view, ctx.catalogue, instance)
+        return guest, guest is not None and self._comes_back_soon(spec, ctx) and await disk_snapshots.are_whole(
+            ctx, spec
+        )
 
-    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
+        guest, snapshots = facts
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        runs = facts is not None or instance.admin_state == "up"
+        runs = guest is not None or instance.admin_state == "up"
         self._check_zeroing(view, instance)
         if self.remove_instance and not self.shutdown:
             raise PrerequisiteError(
                 f"Instance {instance.name} cannot be removed without stopping it: leave --noshutdown out", WRONG_INPUT
             )
         if not self.shutdown and runs:
-            self._check_copying(instance, facts, ctx)
+            self._check_copying(instance, guest, ctx)
         if not instance.os:
             raise PrerequisiteError(
                 f"Instance {instance.name} has no OS, whose export script would read its disks: name one that it can "
@@ -185,7 +195,8 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         else:
             _require_usable(target)
         spec = instance_spec(view, ctx.catalogue, instance)
-        return Checked(instance, spec, target, runs, copies=runs and not self.shutdown, destination=destination)
+        copies = runs and not self.shutdown
+        return Checked(instance, spec, target, runs, copies=copies, snapshots=snapshots, destination=destination)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
@@ -205,7 +216,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if checked.copies:
             await self._copy(spec, ctx)
         else:
-            await self._stop_and_open(checked, ctx)
+            checked = await self._stop_and_open(checked, ctx)
         if checked.target is not None:
             await self._keep(checked, checked.target, ctx)
         elif checked.destination is not None:
@@ -213,6 +224,12 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if self.remove_instance:
             await self._remove_instance(spec, ctx)
         return True, [True for _ in spec.disks]
+
+    def _comes_back_soon(self, spec: InstanceSpec, ctx: OperationContext) -> bool:
+        """Whether a running guest is to be stopped for a moment only, where nothing is wrong with its disks."""
+        if not self.shutdown or self.long_sleep or self.remove_instance or not spec.disks:
+            return False
+        return all(ctx.catalogue.template(disk.template).quick_snapshots for disk in spec.disks)
 
     def _comes_back(self, checked: Checked) -> bool:
         """Whether the guest was stopped for the export alone."""
@@ -226,6 +243,8 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             sizes = await self._dump_sizes(spec, target.uuid, ctx)
             if self._comes_back(checked):
                 await self._start_again(spec, ctx)
+            elif checked.snapshots:
+                await disk_snapshots.remove(ctx, spec)
         else:
             sizes = await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
@@ -285,6 +304,8 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             await self._start_again(checked.spec, ctx)
         elif checked.closes:
             await close_disks(ctx, checked.spec)
+        elif checked.snapshots:
+            await disk_snapshots.remove(ctx, checked.spec)
 
     async def _send_away(self, checked: Checked, destination: Destination, ctx: OperationContext) -> None:
         """The other cluster gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
@@ -333,15 +354,22 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if not instance.disks:
             raise PrerequisiteError(f"Instance {instance.name} has no disks: leave --zero-free-space out", WRONG_INPUT)
 
-    async def _stop_and_open(self, checked: Checked, ctx: OperationContext) -> None:
+    async def _stop_and_open(self, checked: Checked, ctx: OperationContext) -> Checked:
+        """The guest may run again afterwards, copies of its disks being there."""
         spec = checked.spec
         if checked.runs:
             await undo_by_starting(ctx, spec)
             ctx.log.info(f"Shutting down instance {spec.name}")
             await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
-        await self._open(checked, ctx)
         if self.zero_free_space:
+            await self._open(checked, ctx)
             await self._zero(checked, ctx)
+        if checked.snapshots and await disk_snapshots.take(ctx, spec):
+            await self._start_again(spec, ctx)
+            return replace(checked, copies=True)
+        if not self.zero_free_space or checked.snapshots:
+            await self._open(checked, ctx)
+        return replace(checked, snapshots=False)
 
     async def _copy(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         """Copy all disks as of one moment, beside the running guest."""

@@ -45,6 +45,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
         parts=places.parts,
         has_secret=True,
         diskless_primary=True,
+        quick_snapshots=True,
     )
 
     def __init__(self, world: NodeWorld) -> None:

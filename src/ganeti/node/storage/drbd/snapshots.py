@@ -36,6 +36,9 @@ class ReplicatedSnapshots(Snapshots):
     async def remove(self, disk: DiskSpec, name: str) -> None:
         await self._of_volumes.remove(_data(disk), name)
 
+    def device(self, disk: DiskSpec, name: str) -> str:
+        return self._of_volumes.device(_data(disk), name)
+
     async def revert(self, disk: DiskSpec, name: str) -> None:
         link = link_of(disk, self._node_name)
         if await own_device(await self._tools(), disk, link) is not None:

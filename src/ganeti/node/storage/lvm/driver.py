@@ -63,6 +63,7 @@ class LogicalVolumes(DiskTemplate):
         keys=("vg", "adopt"),
         naming=_logical_id,
         adoptee=_adoptee,
+        quick_snapshots=True,
     )
 
     def __init__(self, world: NodeWorld) -> None:

@@ -70,6 +70,10 @@ class VolumeSnapshots(Snapshots):
         if await self._volumes.look(group, f"{origin}{MARK}{name}") is not None:
             await self._volumes.remove(group, f"{origin}{MARK}{name}")
 
+    def device(self, disk: DiskSpec, name: str) -> str:
+        group, origin = disk.logical_id
+        return self._volumes.path(group, f"{origin}{MARK}{name}")
+
     async def _origin(self, disk: DiskSpec) -> Volume:
         group, name = disk.logical_id
         volume = await self._volumes.look(group, name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.node_answers import guest
+from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, JobCanceled, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, ExecutionError, JobCanceled, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.traits import Catalogue
@@ -293,3 +294,136 @@ def test_what_cannot_be_exported_is_refused(ctx: FakeContext) -> None:
     ctx.config.view().put("nodes", node.uuid, replace(node, drained=True))
     with pytest.raises(PrerequisiteError, match="Node node3 is drained: choose another node"):
         export(ctx)
+
+
+class Killed(BaseException):
+    """The job ends here, without a word."""
+
+
+class Machine:
+    """Node 1 with a guest, whose disks it can snapshot; it dies or refuses at one of its calls."""
+
+    def __init__(self, ctx: FakeContext) -> None:
+        self.runs, self.kept, self.degraded = True, False, False
+        self.states = {
+            "instance_shutdown": ("runs", False),
+            "instance_start": ("runs", True),
+            "export_snapshot_disks": ("kept", True),
+            "export_remove_snapshots": ("kept", False),
+        }
+        self.told: list[str] = []
+        self.killed_at = -1
+        self.refused = ""
+        ctx.nodes.handlers |= {
+            "instance_info": lambda name, **_: guest("web1") if self.runs else None,
+            "blockdev_find": lambda name, **_: disk_status(is_degraded=self.degraded),
+        }
+        for call in (*self.states, "export_dump", "export_finish", "export_discard"):
+            ctx.nodes.handlers[call] = self._answering(call, ctx.nodes.handlers.get(call, lambda node, /, **_: None))
+
+    def _answering(self, call: str, answer: Any) -> Any:
+        def answering(node: str, /, **asked: Any) -> Any:
+            self.told.append(call)
+            if call == self.refused:
+                raise BlockDeviceError("no room")
+            name, value = self.states.get(call, ("", None))
+            if name:
+                setattr(self, name, value)
+            if len(self.told) - 1 == self.killed_at:
+                raise Killed
+            return answer(node, **asked)
+
+        return answering
+
+    def unwind(self, ctx: FakeContext) -> None:
+        """What a job that goes on after the death of this one does."""
+        self.killed_at, self.refused = -1, ""
+        for record in reversed(ctx.records):
+            if isinstance(record, UndoNodeCall):
+                asyncio.run(ctx.nodes.call(record.node_uuid, record.call, **record.arguments))
+
+
+@pytest.fixture
+def machine(ctx: FakeContext) -> Machine:
+    """Its template makes snapshots at once."""
+    drivers = catalogue()
+    quick = dataclasses.replace(drivers.templates["local"], quick_snapshots=True)
+    ctx.catalogue = Catalogue(drivers.templates | {"local": quick}, drivers.hypervisors)
+    return Machine(ctx)
+
+
+BY_SNAPSHOT = (
+    "instance_shutdown",
+    "export_snapshot_disks",
+    "instance_start",
+    "export_remove_snapshots",
+    "export_finish",
+    "export_discard",
+)
+
+
+def test_a_guest_runs_again_as_soon_as_its_disks_have_snapshots(ctx: FakeContext, kept: Kept, machine: Machine) -> None:
+    assert export(ctx) == (True, [True])
+    assert machine.told == list(BY_SNAPSHOT) and machine.runs and not machine.kept
+    (sent,) = kept.sent
+    assert (sent["copied"], sent["transfer"].directory, sent["transfer"].dump) == (True, "web1.new", "")
+    told = steps(ctx)
+    taken = told.index("undo: remove the snapshot for the export of web1 from node1")
+    assert told[taken + 1 : taken + 5] == [
+        "node1 export_snapshot_disks",
+        "node1 instance_disks_assemble",
+        "node1 instance_start",
+        "undo: remove the key x509-KEY from node1",
+    ]
+    assert told.index("node3 transfer_confirm") < told.index("node1 export_remove_snapshots")
+
+
+def test_the_primary_node_may_keep_what_the_os_reads_of_snapshots(ctx: FakeContext, machine: Machine) -> None:
+    export(ctx, target_node="node1")
+    assert machine.told == [*BY_SNAPSHOT[:3], "export_dump", "export_remove_snapshots", "export_finish"]
+    assert machine.runs and not machine.kept
+
+
+@pytest.mark.parametrize("step", range(len(BY_SNAPSHOT)))
+def test_an_export_that_dies_at_any_step_leaves_a_running_guest_and_no_snapshot(
+    ctx: FakeContext, machine: Machine, step: int
+) -> None:
+    machine.killed_at = step
+    with pytest.raises(Killed):
+        export(ctx)
+    assert machine.told == list(BY_SNAPSHOT[: step + 1])
+    machine.unwind(ctx)
+    assert machine.runs and not machine.kept
+
+
+def test_a_guest_whose_disks_have_no_room_for_snapshots_stays_stopped_until_they_are_dumped(
+    ctx: FakeContext, kept: Kept, machine: Machine
+) -> None:
+    machine.refused = "export_snapshot_disks"
+    assert export(ctx) == (True, [True])
+    assert machine.told[1:5] == ["export_snapshot_disks", "export_remove_snapshots", "export_dump", "instance_start"]
+    assert machine.runs and not machine.kept
+    (sent,) = kept.sent
+    assert (sent.get("copied"), sent["transfer"].dump) == (None, "disk0.dump")
+
+
+def test_a_snapshot_that_cannot_be_removed_is_told_of(ctx: FakeContext, kept: Kept, machine: Machine) -> None:
+    machine.refused = "export_remove_snapshots"
+    assert export(ctx) == (True, [True])
+    assert kept.dumps == {"disk0.dump": 4096}
+    assert any("gnt-instance snapshot remove web1 .export" in str(line) for line in ctx.lines)
+
+
+@pytest.mark.parametrize("case", ["degraded", "down", "long_sleep", "remove_instance"])
+def test_where_a_snapshot_would_be_wrong_or_useless_none_is_taken(
+    ctx: FakeContext, machine: Machine, case: str
+) -> None:
+    parameters = {case: True} if case in ("long_sleep", "remove_instance") else {}
+    machine.degraded = case == "degraded"
+    if case == "down":
+        machine.runs = False
+        instance = ctx.config.view().find_instance("web1")
+        ctx.config.view().put("instances", instance.uuid, replace(instance, admin_state="down", disks_active=False))
+    export(ctx, **parameters)
+    assert not [call for call in machine.told if "snapshot" in call]
+    assert machine.runs == (case in ("degraded", "long_sleep"))

@@ -66,6 +66,16 @@ def test_the_mark_is_there_before_the_first_disk_is_changed(ctx: FakeContext) ->
     assert seen == ["later"]
 
 
+def test_what_an_export_has_left_can_be_removed_and_nothing_else_be_called_so(ctx: FakeContext) -> None:
+    kept = [{"name": ".export", "created_s": 1.0}]
+    ctx.nodes.handlers["instance_snapshots"] = lambda node, instance: [kept, kept]
+    for action in ("create", "revert"):
+        with pytest.raises(PrerequisiteError, match=r"'\.export' cannot be the name of a snapshot"):
+            snapshot(ctx, action, ".export")
+    snapshot(ctx, "remove", ".export")
+    assert "node1 instance_snapshot_remove" in ctx.story
+
+
 @pytest.fixture
 def both(ctx: FakeContext) -> FakeContext:
     """The disks have a copy on node2, too."""

@@ -25,6 +25,7 @@ from ganeti.master.operations.instance.existing import (
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.exports import EXPORTED
 from ganeti.model.node_calls.instances import InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.view import ConfigView
@@ -94,6 +95,8 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
             return spec, kept
         name = self.snapshot_name
         fault = "say which one" if not name else file_name_fault(name)
+        if self.action == "remove" and name == EXPORTED:  # what an export has left
+            fault = None
         if fault is None and len(name or "") > NAME_MAX:
             fault = f"{NAME_MAX} characters are the most"
         if fault is not None:

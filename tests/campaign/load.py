@@ -6,13 +6,14 @@ What a client was told counts; a call that got no answer may have been carried o
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.campaign.opcode import OP_ID
+from tests.campaign.opcode import GROUPS, OP_ID
 from tests.fakes.master_daemons import Master
 
 from ganeti.base.errors import TransportError
@@ -42,14 +43,21 @@ class History:
 
 
 class Client(threading.Thread):
-    """One user. Everything it does follows from its seed; how the daemons answer does not."""
+    """One user. Everything it does follows from its seed; how the daemons answer does not.
 
-    def __init__(self, master: Master, seed: str, traces: str, history: History) -> None:
+    Its opcodes mark *groups* (indices of `GROUPS`) in turn, so that they seldom wait for each other's marks; clients
+    that run together get groups apart.
+    """
+
+    def __init__(
+        self, master: Master, seed: str, traces: str, history: History, groups: Sequence[int] = range(len(GROUPS))
+    ) -> None:
         super().__init__(name=seed)
         self._master = master
         self._choice = random.Random(seed)
         self._traces = traces
         self._history = history
+        self._groups = itertools.cycle(groups)
         self._stopping = threading.Event()
         self._unfinished: list[int] = []
         self.told: list[int] = []
@@ -148,6 +156,7 @@ class Client(threading.Thread):
         }
         opcode["priority"] = self._choice.choice(PRIORITIES)
         opcode["marks"] = self._choice.random() < 0.5
+        opcode["group"] = next(self._groups)
         opcode["fail"] = self._choice.random() < 0.05
         chosen = self._choice.sample(LOCKS, self._choice.choice([0, 1, 1, 2]))
         held_alone = self._choice.random() < 0.7

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ganeti.base.errors import ExecutionError
 from ganeti.master.operation import Operation, SubmitJobs, decode, operation
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import LockPlan
+from ganeti.model.locks import LockPlan, group_lock
 from ganeti.model.objects import NodeGroup
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -56,11 +56,14 @@ class Counted(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=T
     exclusive: list[str] = []
     shared: list[str] = []
     marks: bool = False
+    group: int = 0
+    """Which of `GROUPS` gets the marks; locked for that, exclusively."""
     fail: bool = False
     submit_jobs: list[list[dict[str, Any]]] = []
 
     def locks(self, view: ConfigView) -> LockPlan:
-        return LockPlan.of(exclusive=self.exclusive, shared=self.shared)
+        marked = [group_lock(GROUPS[self.group])] if self.marks else []
+        return LockPlan.of(exclusive=[*self.exclusive, *marked], shared=self.shared)
 
     async def execute(self, checked: Any, ctx: OperationContext) -> Any:
         job = ctx.job
@@ -81,7 +84,7 @@ class Counted(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=T
 
     async def _mark(self, ctx: OperationContext) -> None:
         job = ctx.job
-        group = GROUPS[job.job_id % len(GROUPS)]
+        group = GROUPS[self.group]
         first, second = marks_of(job.job_id, job.opcode_index)
         await ctx.undo.push(UndoChange(f"take mark {first} away", TakeMark(group=group, mark=first)))
         await ctx.config.commit(PutMark(group=group, mark=first))

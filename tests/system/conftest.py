@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""In system tests a change of what its job has not locked fails (S2.58), but where a module is marked `loose_locks`.
+"""In system tests a change of what its job has not locked fails (S2.58).
 
 With GANETI_IP=6 or hybrid in the environment, every cluster whose test does not say otherwise speaks that.
 """
@@ -18,10 +18,9 @@ if "GANETI_IP" in os.environ:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def strict_locks(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The opcode that the campaigns count with marks a group by the number of its job, and locks none."""
+def strict_locks() -> Iterator[None]:
     before = os.environ.get(STRICT)
-    os.environ[STRICT] = "" if request.node.get_closest_marker("loose_locks") else "1"
+    os.environ[STRICT] = "1"
     try:
         yield
     finally:

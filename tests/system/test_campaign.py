@@ -23,7 +23,7 @@ from tests.campaign.opcode import GROUPS, group_name
 from tests.fakes.master_daemons import Master
 from tests.fakes.wconfd import fast_directory
 
-pytestmark = [pytest.mark.daemons, pytest.mark.loose_locks]
+pytestmark = [pytest.mark.daemons]
 TREE = Path(__file__).resolve().parents[2]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
 KILLS = 500 if LONG else 15
@@ -64,7 +64,16 @@ class Campaign:
         """Strike until there were *kills*, let everything come to rest, and look."""
         self.history.tell(f"round {number}")
         seed = f"{self.seed}/{number}"
-        clients = [Client(self.cluster.master, f"{seed}/{each}", self.traces, self.history) for each in range(CLIENTS)]
+        clients = [
+            Client(
+                self.cluster.master,
+                f"{seed}/{each}",
+                self.traces,
+                self.history,
+                groups=range(each, len(GROUPS), CLIENTS),
+            )
+            for each in range(CLIENTS)
+        ]
         killer = Killer(self.cluster, seed, self.history, self.points)
         for client in clients:
             client.start()

@@ -27,7 +27,6 @@ from ganeti.tools.testbed import machine, network, processes
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.loose_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 ROUNDS = int(os.environ.get("GANETI_ROUNDS", "50" if CAMPAIGN else "3"))

@@ -25,7 +25,6 @@ from tests.system.test_campaign import make_master
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.loose_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root"),
 ]
 NEW_MOUNTS = 0x00020000

@@ -26,7 +26,6 @@ from tests.campaign.users import User
 
 pytestmark = [
     pytest.mark.daemons,
-    pytest.mark.loose_locks,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))

@@ -10,12 +10,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
+from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
 from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
+from ganeti.master.operations.instance.disks.replace_disks import ReplaceDisks
 from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
+from ganeti.master.operations.instance.moving.failover import FailoverInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
+from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.model.node_calls.disks import FAULTY, DiskStatus
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.context import UndoNodeCall
@@ -175,6 +179,80 @@ def test_what_ends_between_two_copies_is_completed_before_anything_starts(both: 
     both.nodes.handlers["instance_snapshot_revert"] = lambda node, instance, name: None
     snapshot(both, "revert")
     assert both.config.view().find_instance("web1").reverting is None
+
+
+def interrupt_between_copies(both: FakeContext, lost: str) -> None:
+    """The primary went back, the other did not; then node *lost* is lost."""
+
+    def revert(node: str, **_: Any) -> None:
+        if node == "node2":
+            raise BlockDeviceError("the node lost power")
+
+    both.nodes.handlers["instance_snapshot_revert"] = revert
+    with pytest.raises(BlockDeviceError):
+        snapshot(both, "revert")
+    both.nodes.handlers["instance_snapshot_revert"] = lambda node, instance, name: None
+    node = both.config.config.find_node(lost)
+    both.config.config.put("nodes", node.uuid, replace(node, offline=True))
+    both.nodes.dead.add(lost)
+    both.story.clear()
+
+
+def complete_with_node3(both: FakeContext, primary: str) -> None:
+    """Repeated, it stays incomplete for as long as the lost node has a copy; then another node gets one."""
+    for _ in ("once", "again"):
+        with pytest.raises(ExecutionError, match=r"is offline: give .*replace-disks -n NODE web1.* repeat this"):
+            snapshot(both, "revert")
+        with pytest.raises(PrerequisiteError, match="snapshot before was interrupted"):
+            run(StartInstance(instance_name="web1"), both)
+    found = msgspec.to_builtins(DiskStatus(dev_path="/dev/twin", size_mib=64, generation=3))
+    both.nodes.handlers["blockdev_find"] = lambda node, disk: found
+    run(ReplaceDisks(instance_name="web1", mode="replace_new_secondary", remote_node="node3", disks=[]), both)
+    assert both.config.view().find_instance("web1").reverting == "before"
+    both.story.clear()
+    snapshot(both, "revert")
+    assert calls(both, "instance_snapshot_revert") == [
+        f"{each} instance_snapshot_revert" for each in (primary, "node3")
+    ]
+    assert both.config.view().find_instance("web1").reverting is None
+
+
+def test_a_revert_whose_secondary_node_is_lost_is_completed_with_another_one(both: FakeContext) -> None:
+    interrupt_between_copies(both, "node2")
+    complete_with_node3(both, "node1")
+
+
+def test_a_revert_whose_primary_node_is_lost_is_completed_on_the_other_one(both: FakeContext) -> None:
+    instance = both.config.config.find_instance("web1")
+    both.config.config.put("instances", instance.uuid, replace(instance, admin_state="up"))
+    interrupt_between_copies(both, "node1")
+    both.nodes.handlers["node_info"] = lambda name, **_: node_facts(memory_free_mib=1000)
+    run(FailoverInstance(instance_name="web1", ignore_ipolicy=True), both)
+    moved = both.config.view().find_instance("web1")
+    assert (moved.primary_node, moved.reverting) == ("uuid-node2", "before")
+    assert calls(both, "instance_disks_steal", "instance_disks_shutdown", "instance_start") == [
+        "node2 instance_disks_steal",
+        "node2 instance_disks_shutdown",
+    ]
+    complete_with_node3(both, "node2")
+
+
+def test_both_nodes_being_there_an_interrupted_revert_keeps_the_instance_where_it_is(both: FakeContext) -> None:
+    interrupt_between_copies(both, "node3")
+    for refused in (
+        FailoverInstance(instance_name="web1"),
+        FailoverInstance(instance_name="web1", ignore_consistency=True),
+        ReplaceDisks(instance_name="web1", mode="replace_new_secondary", remote_node="node3", disks=[]),
+    ):
+        with pytest.raises(PrerequisiteError, match="snapshot before was interrupted"):
+            run(refused, both)
+
+
+@pytest.mark.parametrize("lost", ["node1", "node2", "node3"])
+def test_an_instance_whose_revert_was_interrupted_can_be_removed(both: FakeContext, lost: str) -> None:
+    interrupt_between_copies(both, lost)
+    run(RemoveInstanceOperation(instance_name="web1", ignore_failures=lost != "node3"), both)
+    assert [each.name for each in both.config.view().instances()] == []
 
 
 def test_a_snapshot_of_the_secondary_node_alone_is_named_and_not_gone_back_to(both: FakeContext) -> None:

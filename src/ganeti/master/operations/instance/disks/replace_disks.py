@@ -174,8 +174,9 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
-        require_complete(instance, "given new disks")
         secondary = view.secondary_nodes(instance)[0]
+        lost = bool(facts.new_secondary) and view.node(secondary).offline
+        require_complete(instance, "given new disks", reverting=lost)
         spec, disks = instance_spec(view, ctx.catalogue, instance), view.instance_disks(instance)
         warnings: list[str] = []
         if facts.new_secondary:
@@ -283,11 +284,11 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         """A primary whose copy is behind refuses this: the other copy is the only good one then, and stays."""
         if not checked.instance.disks_active:
             await push_undo(ctx, plan_now.open())
-            await open_disks(ctx, plan_now, ignore_secondaries=True)
+            await open_disks(ctx, plan_now, ignore_secondaries=True, reverting=True)
 
     async def _complete(self, ctx: OperationContext, checked: Checked, new: DiskPlan) -> None:
         """Open the disks as they are to be, and wait for the copies; they are closed again if they were."""
-        await open_disks(ctx, new)
+        await open_disks(ctx, new, reverting=True)
         if self.early_release and self.iallocator is None:
             nodes = dict.fromkeys(
                 [new.primary.node_uuid, checked.secondary, *(side.node_uuid for side in new.secondaries)]

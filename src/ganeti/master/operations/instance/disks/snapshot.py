@@ -78,7 +78,7 @@ class SnapshotInstance(Operation[Kept], frozen=True, kw_only=True, forbid_unknow
         spec = instance_spec(view, ctx.catalogue, instance)
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
         plan = plan_of(ctx, spec)
-        if self.action in ("create", "revert"):
+        if self.action == "create" or (self.action == "revert" and instance.reverting is None):
             require_all_copies(plan, "a snapshot" if self.action == "create" else "going back to one")
         kept = await kept_snapshots(ctx, spec)
         if self.action == "create":

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.disk_plan import DiskPlan, Side
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operations.changes import NoteSnapshots
@@ -130,13 +130,23 @@ async def _take_both(ctx: OperationContext, plan: DiskPlan, name: str) -> bool:
 
 
 async def revert(ctx: OperationContext, spec: InstanceSpec, name: str) -> None:
-    """Go back on all nodes; while it lasts, nothing opens the disks, unless a single disk changes at one blow."""
+    """Go back on all nodes; while it lasts, nothing opens the disks, unless a single disk changes at one blow.
+
+    Repeated after the loss of a secondary, it stays incomplete until another node has the copies: the lost one must
+    not take over with another state.
+    """
     plan, instance = plan_of(ctx, spec), ctx.config.view().instance(spec.uuid)
     steps = len(spec.disks) > 1 or bool(plan.secondaries) or bool(_noted(ctx, spec))
     if steps:
         await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=name))
-    for side in (plan.primary, *plan.secondaries):
+    for side in (plan.primary, *plan.present):
         await ask(ctx.nodes, side.node_uuid, InstanceSnapshotRevert(instance=bare(side.spec), name=name))
+    for side in plan.absent:
+        raise ExecutionError(
+            f"The disks of {spec.name} on {spec.primary_node} are as in snapshot {name}, but node {side.node_name} is "
+            f"offline: give the instance another secondary node (gnt-instance replace-disks -n NODE {spec.name}), or "
+            f"bring that one back, then repeat this (gnt-instance snapshot revert {spec.name} {name})"
+        )
     if steps or instance.reverting is not None:
         await ctx.config.commit(SetReverting(instance_uuid=spec.uuid), settles=True)
     for side in plan.secondaries:

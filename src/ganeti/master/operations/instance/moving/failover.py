@@ -16,8 +16,8 @@ from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetPrimaryNode
-from ganeti.master.operations.instance.disks.disk_steps import plan_of
-from ganeti.master.operations.instance.existing import reachable, require_bridges
+from ganeti.master.operations.instance.disks.disk_steps import close_disks, plan_of
+from ganeti.master.operations.instance.existing import reachable, require_bridges, require_one_moment
 from ganeti.master.operations.instance.moving.cleanup import clean_up
 from ganeti.master.operations.instance.moving.lost_guest import wait_for_its_end
 from ganeti.master.operations.instance.moving.move_target import (
@@ -129,8 +129,9 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         instance = view.find_instance(move_request(self).instance)
-        require_movable(view, ctx.catalogue, instance, "failed over")
         source = view.node(instance.primary_node)
+        may_be_lost = not self.cleanup and (source.offline or self.ignore_consistency)
+        require_movable(view, ctx.catalogue, instance, "failed over", reverting=may_be_lost)
         if self.cleanup:
             return Facts(source.uuid, True)
         answers = not source.offline and await reachable(ctx, source.uuid)
@@ -143,6 +144,7 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
                 WRONG_STATE,
             )
         if answers:
+            require_one_moment(instance)
             await _require_equal_copies(ctx, view, instance)
         target_uuid = await choose_target(ctx, move_request(self))
         if not answers and not self.ignore_consistency:
@@ -215,7 +217,8 @@ async def _require_newest_copies(ctx: OperationContext, view: ConfigView, instan
 async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
     """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
     spec = move.spec
-    should_run = move.instance.admin_state == "up"
+    reverting = move.instance.reverting
+    should_run = move.instance.admin_state == "up" and reverting is None
     template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
     await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
     if should_run:
@@ -241,6 +244,9 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         )
         if should_run:
             await wait_for_its_end(ctx, moved, spec.primary_node)
+    if reverting is not None:
+        await close_disks(ctx, moved)
+        ctx.log.warning(f"{spec.name} is not started before its disks are of one moment: complete what was interrupted")
     if should_run:
         ctx.log.info(f"* starting the instance on the target node {move.target_name}")
         await start_on_primary(ctx, moved, ignore_secondaries=steal)

@@ -80,9 +80,11 @@ def move_locks(view: ConfigView, request: MoveRequest) -> LockPlan:
     )
 
 
-def require_movable(view: ConfigView, catalogue: Catalogue, instance: Instance, deed: str) -> None:
+def require_movable(
+    view: ConfigView, catalogue: Catalogue, instance: Instance, deed: str, *, reverting: bool = False
+) -> None:
     """Only what more than one node can reach may move (section "what must never be lost" of the design)."""
-    require_complete(instance, deed)
+    require_complete(instance, deed, reverting=reverting)
     template = catalogue.template(view.disk_template(instance))
     if template.has_disks and not template.mirrored:
         hint = f". gnt-instance move --live {instance.name} takes its disks along" if template.copyable else ""

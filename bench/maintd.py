@@ -48,7 +48,7 @@ def main() -> None:
 async def _evaluate(nodes: int) -> None:
     config = _configuration(nodes)
     client = HttpClient(None, lambda name: config.node(name).primary_ip)
-    looker, looks = Looker(client, KEY, time.time), Looks()
+    looker, looks = Looker(client, lambda: KEY, time.time), Looks()
     for number in range(3):
         began_s, cpu_s = time.monotonic(), time.process_time()
         found = await looker.look(config.nodes(), 5.0)

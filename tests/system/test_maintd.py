@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -61,7 +62,7 @@ def tell(bed: FakeBed, node: str, original: Any) -> None:
 
 
 def get(bed: FakeBed, path: str, node: str = "node1") -> Any:
-    done = machine.run(bed.layout, node, "curl", "-s", f"http://{address(bed)}:1816{path}")
+    done = machine.run(bed.layout, node, "curl", "-sSf", f"http://{address(bed)}:1816{path}")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if path != "/metrics" else done.stdout
 
@@ -179,8 +180,8 @@ def tell_forged(bed: FakeBed, node: str, other: str) -> None:
         place(bed, node, "/var/lib/forged/1/report/node/diagnose", json.dumps({"signed": report}))
         server = machine.popen(bed.layout, node, "python3", "-m", "http.server", "1815", "-d", "/var/lib/forged")
         try:
-            counted = f'ganeti_reports_refused_total{{reason="{reason}"}} '
-            bed.wait(lambda line=counted: f"{line}0" not in get(bed, "/metrics"), f"a refusal: {reason}")
+            counted = f'ganeti_reports_refused_total{{reason="{reason}"}} [1-9]'
+            bed.wait(lambda line=counted: re.search(line, get(bed, "/metrics")), f"a refusal: {reason}")
         finally:
             server.terminate()
             server.wait()

@@ -38,7 +38,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
 
 
 def get(bed: FakeBed, node: str, path: str) -> Any:
-    done = machine.run(bed.layout, node, "curl", "-s", f"http://127.0.0.1:1815{path}")
+    done = machine.run(bed.layout, node, "curl", "-sSf", f"http://127.0.0.1:1815{path}")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if path != "/metrics" else done.stdout
 

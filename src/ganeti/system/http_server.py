@@ -267,9 +267,8 @@ _FULL = "Too many long requests at once: try again"
 
 def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
     """With *close* the connection ends: what else the client sends is not a request."""
-    response = web.Response(
-        status=reply.status, body=reply.body, content_type=reply.content_type, headers={**_NAME, **reply.headers}
-    )
+    headers = {**_NAME, **reply.headers, "Content-Type": reply.content_type}
+    response = web.Response(status=reply.status, body=reply.body, headers=headers)
     if close:
         response.force_close()
     return response

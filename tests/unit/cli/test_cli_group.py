@@ -122,6 +122,7 @@ def test_what_capacity_is_counted_in_is_changed_together(gnt, master):
     assert group == {
         "OP_ID": "OP_GROUP_SET_PARAMS",
         "group_name": "default",
+        "diskparams": {},
         "alloc_policy": "last_resort",
         "capacity_params": {"max_inst_spec": [4096, 20480, 2]},
     }
@@ -132,7 +133,6 @@ def test_what_capacity_is_counted_in_is_changed_together(gnt, master):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("gnt-group modify default", "at least one"),
         ("gnt-group modify --capacity-parameters memory=4g default", "memory, disk and vcpus"),
         ("gnt-group modify --capacity-parameters bogus=4 default", "no 'bogus': there are memory"),
         ("gnt-cluster modify --capacity-parameters cpu_ratio=x", "--capacity-parameters"),
@@ -249,3 +249,10 @@ def test_a_group_that_is_not_there_has_no_details(gnt, master):
     ran = gnt("gnt-group info east mars")
     assert (ran.status, ran.out) == (1, "")
     assert "There is no node group mars: gnt-group info shows all of them." in ran.err
+
+
+def test_nothing_to_change_is_asked_of_the_master_as_by_3_1(gnt, master):
+    master.job([])
+    ran = gnt("gnt-group modify default")
+    assert (ran.status, ran.out) == (0, "")
+    assert master.submitted() == [{"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", "diskparams": {}}]

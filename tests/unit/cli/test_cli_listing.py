@@ -146,6 +146,11 @@ def test_times_of_jobs(gnt, master, monkeypatch):
     assert gnt("gnt-job list --no-headers").out == "2026-11-20 15:11:32.417975,None -\n"
 
 
+def test_whole_floats_stand_without_a_point_as_in_3_1(gnt, master):
+    master.answers["Query"] = answer((field("ndp/cpu_speed", "float"), 1.0, 2.5, (3, None)))
+    assert gnt("gnt-node list --no-headers -o ndp/cpu_speed").out == "  1\n2.5\n  -\n"
+
+
 def test_node_groups(gnt, master):
     """Parameters stand as pairs, by name."""
     master.answers["Query"] = answer(

@@ -3,6 +3,8 @@
 
 import pytest
 
+from ganeti.cli import confirm
+
 
 @pytest.fixture
 def nodes(master):
@@ -96,3 +98,17 @@ def test_an_evacuation_that_nobody_confirms_ends_with_the_status_of_3_1(gnt, mas
     ran = evacuated(gnt, master, "-p")
     assert (ran.status, master.submitted()) == (13, [])
     assert "primary instance(s) 'web1'" in ran.err
+
+
+def test_a_place_without_a_change_costs_no_job(gnt, master):
+    ran = gnt("gnt-node modify-storage n1 lvm-pv /dev/sdb")
+    assert (ran.status, ran.out, ran.err) == (0, "No changes to perform, exiting.\n", "")
+    assert master.submitted() == []
+
+
+def test_without_a_yes_a_powercycle_ends_with_2_as_in_3_1(gnt, nodes, monkeypatch):
+    for answer, words in ((None, "give -f"), (False, "Nothing was done")):
+        monkeypatch.setattr(confirm, "ask", lambda question, answer=answer: answer)
+        ran = gnt("gnt-node powercycle n1")
+        assert (ran.status, words in ran.err) == (2, True)
+    assert nodes.submitted() == []

@@ -248,7 +248,7 @@ def _show_for(resource: Resource, definition: dict[str, Any], units: str) -> Sho
         return timestamp
     if kind == "unit":
         return lambda value: size(value, units)
-    return str
+    return scalar if kind == "float" else str
 
 
 def size(value: Any, unit: str) -> str:

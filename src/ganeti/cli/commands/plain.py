@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
-from ganeti.cli.failures import Failure
+from ganeti.cli.failures import EXIT_FAILURE, Failure
 from ganeti.cli.infotext import scalar
 from ganeti.cli.invocation import out
 
@@ -19,12 +19,13 @@ _ONLY_HOW = ("force", "auto_promote")
 """Options of modifying commands that change nothing by themselves."""
 
 
-def submit(call: Invocation) -> int:
+def submit(call: Invocation, **sends: Any) -> int:
     """Send the values as parameters of the command's opcode, after the question that the command asks.
 
-    With ``--why`` the master only says what it would do: nothing is asked, and nothing is changed.
+    *sends* are parameters that are sent where no option gives them. With ``--why`` the master only says what it would
+    do: nothing is asked, and nothing is changed.
     """
-    parameters = dict(call.command.sends) | call.parameters("assume_yes")
+    parameters = dict(call.command.sends) | sends | call.parameters("assume_yes")
     if call.get("why"):
         parameters["dry_run"] = True
     else:
@@ -34,8 +35,8 @@ def submit(call: Invocation) -> int:
     return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})
 
 
-def ask(call: Invocation) -> None:
-    """Ask the command's question, if it has one, with the full name of what it is about."""
+def ask(call: Invocation, status: int = EXIT_FAILURE) -> None:
+    """Ask the command's question, if it has one, with the full name of what it is about; *status* is that of a no."""
     question = next((each for field, each in call.command.confirm_for if call.get(field)), call.command.confirm)
     if not question or call.get("assume_yes") or call.get("force"):
         return
@@ -43,7 +44,7 @@ def ask(call: Invocation) -> None:
     for argument in call.command.arguments:
         name = call.get(argument.field)
         names[argument.field] = full_name(call, argument.subject, name) if argument.subject in _NAMED and name else name
-    confirm.require(question.format(**names), "give -f to go on without the question.")
+    confirm.require(question.format(**names), "give -f to go on without the question.", status)
 
 
 def full_name(call: Invocation, subject: str, name: str) -> str:

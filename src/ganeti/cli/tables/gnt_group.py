@@ -120,7 +120,7 @@ COMMANDS = (
       (('--ipolicy-spindle-ratio',), 'ipolicy.spindle-ratio', 'ratio', 'instances per spindle', True, None, (), '', False),
       (('--capacity-parameters',), 'capacity_params', 'capacity', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', (), (), ()),
+     (), 'group.jobs:modify', '', True, 'OP_GROUP_SET_PARAMS', False, True, False, 'node group', (), (), ()),
     ('remove', 'remove a node group that has no nodes',
      (
       ('group_name', 'group', 1, 1, 'string', 'group'),

@@ -186,7 +186,7 @@ COMMANDS = (
      (
       (('--allocatable',), 'changes.allocatable', 'yesno', 'whether new volumes are put there', True, None, (), '', False),
      ),
-     (), '', '', True, 'OP_NODE_MODIFY_STORAGE', False, True, False, '', (), (), ()),
+     (), 'node.storage:modify', '', True, 'OP_NODE_MODIFY_STORAGE', False, True, False, '', (), (), ()),
     ('power', 'switch nodes on or off by their out-of-band programs, or ask whether they are on',
      (
       ('action', 'on|off|cycle|status', 1, 1, 'string', ''),
@@ -213,7 +213,7 @@ COMMANDS = (
       (('--yes',), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
       (('-f', '--force'), 'force', 'flag', 'also where it is the master; do not ask', True, None, (), '', False),
      ),
-     (), '', 'Are you sure you want to hard powercycle node {node_name}?', True, 'OP_NODE_POWERCYCLE', False, True, False, '', (), (), ()),
+     (), 'node.power:powercycle', 'Are you sure you want to hard powercycle node {node_name}?', True, 'OP_NODE_POWERCYCLE', False, True, False, '', (), (), ()),
     ('remove', 'remove a node from the cluster',
      (
       ('node_name', 'node-name', 1, 1, 'string', 'node'),

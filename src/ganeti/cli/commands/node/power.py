@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
-from ganeti.cli.failures import Failure
+from ganeti.cli.commands import plain
+from ganeti.cli.failures import EXIT_USAGE, Failure
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -38,6 +39,12 @@ def power(call: Invocation) -> int:
         marking = [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": True, **promotes} for name in names]
     rows = jobs.submit_or_wait(call, *marking, _opcode(call, f"power-{action}"))
     return 0 if rows is jobs.SUBMITTED else _print(call, rows, _power_words)
+
+
+def powercycle(call: Invocation) -> int:
+    """Without a yes the status is 2, as in 3.1."""
+    plain.ask(call, EXIT_USAGE)
+    return jobs.run(call, {"OP_ID": call.command.op_id, **call.parameters("assume_yes")})
 
 
 def health(call: Invocation) -> int:

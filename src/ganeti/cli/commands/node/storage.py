@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-node list-storage and volumes: one job, one table."""
+"""gnt-node list-storage and volumes: one job, one table; and modify-storage."""
 
 from __future__ import annotations
 
 from ganeti.cli import jobs
 from ganeti.cli.commands.listing import size
 from ganeti.cli.failures import Failure
-from ganeti.cli.invocation import err
+from ganeti.cli.invocation import err, out
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -43,6 +43,15 @@ def show(call: Invocation) -> int:
 def volumes(call: Invocation) -> int:
     """Ask the nodes, print a line for each device that part of a volume lies on."""
     return _table(call, _VOLUMES, {})
+
+
+def modify(call: Invocation) -> int:
+    """Without a change nothing is asked of the cluster, as in 3.1; scripts put options together."""
+    parameters = call.parameters()
+    if "changes" not in parameters:
+        out("No changes to perform, exiting.")
+        return 0
+    return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})
 
 
 def _table(call: Invocation, known: dict[str, str], parameters: dict[str, Any]) -> int:

@@ -58,7 +58,11 @@ class Checked:
     summary_field="group_name",
     hooks="group-modify",
     cli=Command(
-        "gnt-group modify", "change parameters of a node group", arguments=("group_name",), modifies="node group"
+        "gnt-group modify",
+        "change parameters of a node group",
+        arguments=("group_name",),
+        modifies="node group",
+        handler="group.jobs:modify",
     ),
     rapi="PUT /2/groups/[group_name]/modify",
     examples=(Example("group-policy", {"group_name": "default", "alloc_policy": "last_resort", **EXAMPLE}),),
@@ -82,7 +86,7 @@ class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=T
         if self.capacity_params is not None:
             check_template(view, self.capacity_params.default_template)
             values["capacity_params"] = self.capacity_params.plain()
-        if not values:
+        if not values and all(getattr(self, given) is None for given in _ATTRIBUTES.values()):
             raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
         return Checked(old, values, newly_outside(view, view.cluster, new))
 
@@ -97,6 +101,9 @@ class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=T
         return Hooks(self.hooks_path, "GROUP", checked.group.name, env, master, master, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[tuple[str, Any]]:
+        if not checked.values:  # 3.1's command sends an empty diskparams where it has nothing to change
+            ctx.log.info(f"No parameter was given: node group {checked.group.name} stays as it is")
+            return []
         for note in checked.notes:
             ctx.log.warning(note)
         await ctx.config.commit(ChangeGroup(group_uuid=checked.group.uuid, values=checked.values), settles=True)

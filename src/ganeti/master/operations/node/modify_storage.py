@@ -25,6 +25,7 @@ _PHYSICAL = "lvm-pv"
         "gnt-node modify-storage",
         "change a place on a node where disks are kept",
         arguments=("node_name", "storage_type", Argument("name", "volume-name")),
+        handler="node.storage:modify",
     ),
     rapi="PUT /2/nodes/[node_name]/storage/modify",
     not_played="simulated nodes have no physical volumes",

@@ -24,6 +24,7 @@ from ganeti.ports.nodes import ask
         "restart a node's machine at once, without stopping what runs there",
         arguments=("node_name",),
         options=(Option(("--yes",), "assume_yes", "flag", "do not ask"),),
+        handler="node.power:powercycle",
         confirm="Are you sure you want to hard powercycle node {node_name}?",
     ),
     rapi="POST /2/nodes/[node_name]/powercycle",

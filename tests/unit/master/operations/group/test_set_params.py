@@ -44,6 +44,15 @@ def test_only_what_is_named_is_changed(ctx: FakeContext) -> None:
     assert "capacity_params" not in ctx.config.view().group(GROUP).to_plain(), "config.data is that of 3.1 again"
 
 
+def test_an_empty_dictionary_is_a_modification_that_changes_nothing(ctx: FakeContext) -> None:
+    """The `gnt-group modify` of 3.1 sends one where no option is given, and ends well."""
+    before = ctx.config.view().group(GROUP).to_plain()
+    assert modify(ctx, diskparams={}) == modify(ctx, hv_state={}, disk_state={}) == []
+    assert ctx.config.view().group(GROUP).to_plain() == before
+    with pytest.raises(PrerequisiteError, match="at least one modification"):
+        modify(ctx)
+
+
 def test_what_is_set_can_be_asked_for(ctx: FakeContext) -> None:
     def shown() -> list[Any]:
         view = ctx.config.view()
@@ -127,7 +136,6 @@ def test_the_cluster_has_such_parameters_too(ctx: FakeContext) -> None:
         ({"ndparams": {"moon": 1}}, "Unknown node parameter 'moon'"),
         ({"diskparams": {"moon": {}}}, "Unknown disk template 'moon'"),
         ({"disk_state": {"plain": {"srv": {"moon": 1}}}}, "Unknown disk state parameter 'moon'"),
-        ({"hv_state": {}, "disk_state": {}}, "at least one"),
         ({"hv_state": {"moon": {}}}, "Unknown hypervisor 'moon': there are pretend"),
         ({"hv_state": {"pretend": {"mem_total": -1}}}, "Parameter 'mem_total' cannot be"),
         ({"capacity_params": {"default_template": "rbd"}}, "not enabled"),

@@ -3,6 +3,9 @@
 
 import json
 import os
+import subprocess
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +132,25 @@ def test_who_has_the_key_can_check_whose_report_it_is_and_of_when():
     signed = diagnose.signed({"status": "evacuate"}, "node1.x", b"key", 1000.5)
     assert json.loads(signed["msg"]) == {"node": "node1.x", "time": 1000.5, "diagnose": {"status": "evacuate"}}
     assert signed == confd.sign(signed["msg"], "1000", b"key") != confd.sign(signed["msg"], "1000", b"other")
+
+
+EXAMPLE = Path(__file__).resolve().parents[4] / "docs/operator/maintenance.md"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(0, {"status": "Ok"}), (4, {"status": "Ok"}), (8, {"status": "evacuate"}), (None, None)]
+)
+def test_the_example_of_the_documents_keeps_the_contract(tmp_path, status, told):
+    """By the exit status of a smartctl, or without one; its disks are files here."""
+    text = textwrap.dedent(EXAMPLE.read_text().partition("check-disks`:\n\n")[2].partition("\n\n2. ")[0])
+    assert "/dev/sd[a-z] /dev/nvme[0-9]n1" in text and "-b" in text
+    text = text.replace("/dev/sd[a-z] /dev/nvme[0-9]n1", f"{tmp_path}/disk[a-z]").replace("-b", "-e")
+    (tmp_path / "diska").touch()
+    if status is not None:
+        (tmp_path / "smartctl").write_text(f"#!/bin/sh\nexit {status}\n")
+        (tmp_path / "smartctl").chmod(0o755)
+    done = subprocess.run(["/bin/sh", "-c", text], env={"PATH": str(tmp_path)}, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode == 0) == (told is not None)
+    if told is not None:
+        details = {"details": f"{tmp_path}/diska fails"} if told["status"] == "evacuate" else {}
+        assert diagnose.read(done.stdout) == (told | details, "")

@@ -2,11 +2,12 @@
 """Programs of collectors: bad ones are ended, whole, and say why."""
 
 import asyncio
+import os
 import time
 
 import pytest
 
-from ganeti.node.collectors.programs import output_of
+from ganeti.node.collectors.programs import STANDARD_PATH, output_of
 from ganeti.node.collectors.report import UnreadableError
 
 
@@ -16,6 +17,24 @@ def run(script: str, *, timeout_s: float = 20.0, limit_bytes: int = 1000) -> byt
 
 def test_what_it_prints():
     assert run("echo well; echo noise >&2") == b"well\n"
+
+
+def test_it_inherits_nothing_of_its_daemon(monkeypatch):
+    """Neither what the daemon was started with nor its standard input; it may say something else by hand otherwise."""
+    monkeypatch.setenv("SECRET", "in the environment")
+    reader, writer = os.pipe()
+    before = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        os.write(writer, b"of somebody else")
+        os.close(writer)
+        told = run("/usr/bin/env | sort; pwd; cat").decode().splitlines()
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reader)
+    shells_own = ("PWD=", "SHLVL=", "OLDPWD=", "_=")
+    assert [line for line in told if not line.startswith(shells_own)] == ["LC_ALL=C", f"PATH={STANDARD_PATH}", "/"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ganeti.cli.failures import UsageError
 from ganeti.cli.values import (
     collect_changes,
     collect_disk_state,
@@ -42,6 +43,8 @@ def _each(option: str, text: str, read: Callable[[str, str], Any]) -> dict[str, 
 
 
 def _read_microseconds(option: str, text: str) -> int:
+    if text in ("True", "False"):
+        raise UsageError(f"{option}: a name without its seconds: write NAME=SECONDS, such as diagnose=60")
     return round(not_negative(option, read_float(option, text)) * 1_000_000)
 
 

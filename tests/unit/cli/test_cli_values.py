@@ -7,6 +7,7 @@ from ganeti.base.errors import UnitParseError
 from ganeti.base.units import parse_duration_s, parse_size_mib
 from ganeti.cli import values
 from ganeti.cli.failures import UsageError
+from ganeti.cli.option_kinds import READERS
 
 
 @pytest.mark.parametrize("text", ["1024", "1G", "512m", "1.5g", "2T", "3 GB", "1MiB", "1k", "0", "10tb", "0.1g"])
@@ -164,3 +165,11 @@ def test_neither_yes_nor_no():
 def test_what_is_no_number(text):
     with pytest.raises(UsageError):
         values.read_float("--interval", text)
+
+
+def test_seconds_of_a_name_are_a_number_of_microseconds():
+    read = READERS["name-seconds"]
+    assert read("--data-collector-interval", "diagnose=0.5,lv=60") == {"diagnose": 500_000, "lv": 60_000_000}
+    for text in ("diagnose", "no_diagnose"):
+        with pytest.raises(UsageError, match="write NAME=SECONDS, such as diagnose=60"):
+            read("--data-collector-interval", text)

@@ -21,7 +21,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import cpu_s, precedence
+from measure import cpu_s, precedence
 from tests.fakes.sample_cluster import add_instance
 from tests.fakes.sending_master import SendingMaster, SetTags, sound_configuration
 from tests.system.test_noded import NODE, Noded

@@ -28,7 +28,7 @@ def beside(name: str, arguments: tuple[str, ...], bar_s: float, with_peer: bool,
     """Report a tool's CPU seconds against a bar."""
     own = least(str(BIN / arguments[0]), arguments[1:], exits)
     other = htools.peer(*arguments) if with_peer and exits == (0,) else None
-    htools.figure(name, own, "s", bar_s, f"{bar_s:g} s", other and other.cpu_s)
+    htools.figure(name, own, "s", bar_s, f"{bar_s:g} s", other.cpu_s if other else None)
 
 
 def least(program: str, arguments: tuple[str, ...], exits: tuple[int, ...] = (0,), runs: int = 3) -> float:
@@ -52,7 +52,7 @@ def space() -> None:
         beside(f"hspace {template}, 20x200", ("hspace", *words), 0.4, with_peer=template == "drbd")
     words = ("-t", str(htools.data("80x1000u30")), "--disk-template=drbd")
     own, other = least(str(BIN / "hspace"), words), htools.peer("hspace", *words)
-    report("hspace drbd, 80x1000u30", own, "s", peer=other and other.cpu_s)
+    report("hspace drbd, 80x1000u30", own, "s", peer=other.cpu_s if other else None)
     if other:
         htools.figure("  times faster", other.cpu_s / own, "x", 50, "50 times", low=False)
     words = ("-t", str(htools.data("500x10000u30")), "--disk-template=drbd")

@@ -96,7 +96,7 @@ def _measure(place: _Place, number: int, where: str) -> None:
     asked = [(Kind.NODE_ROLE, NODE), (Kind.MASTER, None), (Kind.CONFIG, "/cluster/cluster_name")]
     datagrams = [request(Question(*asked[i % 3], f"t{i}"), time.time(), KEY) for i in range(number)]
     sent_s: dict[int, float] = {}
-    took_s = []
+    took_s: list[float] = []
     before_s = cpu_s(place.process.pid)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.connect(("127.0.0.1", place.port))

@@ -58,7 +58,7 @@ def uuid(kind: int, number: int) -> str:
 
 def filled(instances: int) -> dict[str, Any]:
     """The configuration of `master_daemons` with instances of about 3 KB each, disks included."""
-    plain = configuration()
+    plain: dict[str, Any] = configuration()
     plain["cluster"]["enabled_disk_templates"] = ["file", "diskless"]
     plain["nodes"][NODE_UUID] |= {"primary_ip": ADDRESS, "secondary_ip": ADDRESS}
     for index in range(NODES):

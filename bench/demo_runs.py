@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import TREE, report
+from measure import TREE, report
 
 from ganeti.tools.testbed.layout import Layout
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import precedence, report
+from measure import precedence, report
 from tests.campaign.machines import Machines, machines
 
 BAR_S = 3.0

@@ -138,8 +138,8 @@ def figure(
 def hbal_to_the_end() -> None:
     """20x200: the same moves and scores, at most 0.6 CPU s."""
     own, other = ours("hbal", "-t", str(data("20x200"))), peer("hbal", "-t", str(data("20x200")))
-    figure("hbal to the end, 20x200", own.cpu_s, "s", 0.6, "0.6 s", other and other.cpu_s)
-    report("  memory", own.memory_mib, "MiB", peer=other and other.memory_mib)
+    figure("hbal to the end, 20x200", own.cpu_s, "s", 0.6, "0.6 s", other.cpu_s if other else None)
+    report("  memory", own.memory_mib, "MiB", peer=other.memory_mib if other else None)
     if other:
         same = sum(a == b for a, b in zip(moves(own.output), moves(other.output), strict=False))
         count = len(moves(other.output))
@@ -157,7 +157,7 @@ def hbal_a_move() -> None:
         assert own is not None
         points.append((_instances(size), own.each_s))
         other = a_move(peer, size, {"20x200": 10, "80x1000": 2}.get(size, 1)) if _instances(size) <= 4000 else None
-        report(f"hbal a move, {size}", 1000 * own.each_s, "ms", peer=other and 1000 * other.each_s)
+        report(f"hbal a move, {size}", 1000 * own.each_s, "ms", peer=1000 * other.each_s if other else None)
         if other:
             others.append((_instances(size), other.each_s))
             if size in bars:
@@ -201,7 +201,7 @@ def hail_command() -> None:
         for size in ("20x200u30", "80x1000u30", "200x4000u30", "500x10000u30"):
             own, other = ours("hail", str(data(size, request))), peer("hail", str(data(size, request)), runs=RUNS)
             points.append((_instances(size), own.cpu_s))
-            report(f"hail {request}, {size}", own.cpu_s, "s", peer=other and other.cpu_s)
+            report(f"hail {request}, {size}", own.cpu_s, "s", peer=other.cpu_s if other else None)
             if other and size == "500x10000u30":
                 figure("  share of the peer's", own.cpu_s / other.cpu_s, "", share, f"{share}")
                 report("  memory", own.memory_mib, "MiB", peer=other.memory_mib)
@@ -218,7 +218,12 @@ def multi_allocate() -> None:
         own = ours("hail", str(data("500x10000u30", "multi-allocate", count)))
         other = peer("hail", str(data("500x10000u30", "multi-allocate", count)), limit_s=60) if count == 10 else None
         figure(
-            f"hail multi-allocate of {count}, 500x10000u30", own.cpu_s, "s", bar, f"{bar:.0f} s", other and other.cpu_s
+            f"hail multi-allocate of {count}, 500x10000u30",
+            own.cpu_s,
+            "s",
+            bar,
+            f"{bar:.0f} s",
+            other.cpu_s if other else None,
         )
 
 
@@ -255,14 +260,16 @@ def small_clusters() -> None:
     for tool in ("hinfo", "hcheck"):
         words = ["-t", str(data("20x200u30"))] + (["--no-simulation"] if tool == "hcheck" else [])
         own, other = ours(tool, *words, runs=5), peer(tool, *words, runs=3)
-        figure(f"{' '.join([tool, *words[2:]])}, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other and other.cpu_s)
-    own, other = (of("hbal", "-t", str(data("20x200u30")), "-l", "3") for of in (ours, peer))
-    assert own is not None
-    figure("hbal -l 3, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other and other.cpu_s)
+        figure(
+            f"{' '.join([tool, *words[2:]])}, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other.cpu_s if other else None
+        )
+    words = ["-t", str(data("20x200u30")), "-l", "3"]
+    own, other = ours("hbal", *words), peer("hbal", *words)
+    figure("hbal -l 3, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other.cpu_s if other else None)
     for request in ("allocate", "relocate", "node-evacuate", "multi-allocate"):
         path = str(data("20x200u30", request))
         own, other = ours("hail", path, runs=5), peer("hail", path, runs=3)
-        figure(f"hail {request}, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other and other.cpu_s)
+        figure(f"hail {request}, 20x200u30", own.cpu_s, "s", 0.15, "0.15 s", other.cpu_s if other else None)
 
 
 @part("start")
@@ -271,7 +278,7 @@ def start_up() -> None:
     for tool in ("hbal", "hail", "hinfo", "hcheck"):
         for option in ("--version", "--help"):
             own, other = ours(tool, option, runs=7), peer(tool, option, runs=5)
-            figure(f"{tool} {option}", own.cpu_s, "s", 0.04, "0.04 s", other and other.cpu_s)
+            figure(f"{tool} {option}", own.cpu_s, "s", 0.04, "0.04 s", other.cpu_s if other else None)
 
 
 def main() -> None:

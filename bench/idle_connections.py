@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import resource
 import signal
 import socket
@@ -25,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import BIN, report
+from measure import BIN, report
 from tests.fakes.master_daemons import Master, running_master
 from tests.system.test_noded import CLUSTER, Noded
 
@@ -205,7 +206,8 @@ def measure_sockets(count: int) -> Iterator[bool]:
 def socket_kinds(path: str, question: bytes) -> dict[str, Open]:
     def opened(sent: bytes = b"", answered: bool = False) -> socket.socket:
         client = connect(path, 10.0)
-        own = client._socket.dup()
+        own = socket.socket(fileno=os.dup(client._socket.fileno()))
+        own.settimeout(10.0)
         client.close()
         own.sendall(sent)
         if answered:

@@ -84,8 +84,8 @@ def modify(ours: Ours, other: Peer | None) -> None:
             PEER_TIMES, lambda number: ("gnt-instance", "modify", "-B", f"vcpus={2 - number % 2}", "inst901")
         )
         other.whole(1, lambda _: ("gnt-instance", "remove", "-f", "inst901"))
-    ratio("gnt-instance modify of one parameter, wall", cost.wall_s, theirs and theirs.wall_s, 1 / 20)
-    ratio("gnt-instance modify of one parameter, CPU", cost.cpu_s, theirs and theirs.cpu_s, 1 / 20)
+    ratio("gnt-instance modify of one parameter, wall", cost.wall_s, theirs.wall_s if theirs else None, 1 / 20)
+    ratio("gnt-instance modify of one parameter, CPU", cost.cpu_s, theirs.cpu_s if theirs else None, 1 / 20)
 
 
 def widen(ours: Ours) -> None:

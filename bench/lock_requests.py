@@ -47,8 +47,12 @@ class Bench:
             master.paths.wconfd_socket,
             self.lock.path,
             snapshot=lambda held, waiting: self.ready.set(),
-            granted=lambda clients: [self.granted.put_nowait(client) for client in clients],
+            granted=self._note,
         )
+
+    def _note(self, clients: list[Owner]) -> None:
+        for client in clients:
+            self.granted.put_nowait(client)
 
     def job(self, number: int) -> Owner:
         return Owner(number, self.lock.path)

@@ -17,6 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ganeti.tools.testbed.layout import Layout
 
 TREE = Path(__file__).resolve().parent.parent
 BIN = TREE / ".venv/bin"
@@ -120,7 +124,7 @@ def report(
 
 
 @contextlib.contextmanager
-def testbed(hypervisor: str, nodes: int = 3) -> Iterator[object]:
+def testbed(hypervisor: str, nodes: int = 3) -> Iterator[Layout]:
     """A cluster of its own for one benchmark."""
     from ganeti.tools.testbed import bed, cluster
 

@@ -144,8 +144,8 @@ def to_text(model: Model) -> str:
         rows.append("|".join(map(str, (node.name, *sizes, model.cpus, role, GROUP, 1, "", "N", 0, 1, "1.0"))))
     rows.append("")
     for one in model.instances:
-        sizes = (one.memory_mib, one.disk_mib, one.vcpus)
-        rows.append("|".join(map(str, (one.name, *sizes, "running", "Y", *_places(one), "drbd", "", 1, "-"))))
+        needs = (one.memory_mib, one.disk_mib, one.vcpus)
+        rows.append("|".join(map(str, (one.name, *needs, "running", "Y", *_places(one), "drbd", "", 1, "-"))))
     words = [",".join(map(str, spec)) for spec in (STANDARD, SMALLEST, LARGEST)]
     policy = f"{words[0]}|{words[1]};{words[2]}|{','.join(TEMPLATES)}|4.0|32.0"
     return "\n".join([*rows, "", "", f"|{policy}", f"default|{policy}"]) + "\n"

@@ -14,6 +14,7 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from measure import cpu_s, pss_mib, report
 
@@ -77,10 +78,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _ask(port: int) -> list[dict[str, object]] | None:
+def _ask(port: int) -> list[dict[str, Any]] | None:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/1/report/all", timeout=30) as answer:
-            found: list[dict[str, object]] = json.load(answer)
+            found: list[dict[str, Any]] = json.load(answer)
             return found
     except OSError:
         return None

@@ -75,7 +75,7 @@ def _run(layout: Any, *command: str) -> str:
 def _job_spans(layout: Any) -> list[float]:
     """Seconds from receipt to end of every job, in the order of their numbers."""
     listed = _run(layout, "gnt-job", "list", "--no-headers", "--separator=|", "-o", "id,received_ts,end_ts")
-    rows = sorted((int(row[0]), *row[1:]) for row in (line.split("|") for line in listed.splitlines()))
+    rows = sorted((line.split("|") for line in listed.splitlines()), key=lambda row: int(row[0]))
     return [_seconds(end) - _seconds(received) for _, received, end in rows]
 
 

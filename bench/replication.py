@@ -26,7 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import precedence, report
+from measure import precedence, report
 from msgspec.structs import replace
 from tests.fakes.master_daemons import HOST, NODE_UUID, OFFLINE_UUID, Master, configuration
 from tests.fakes.sample_cluster import add_instance

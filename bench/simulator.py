@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.measure import report
+from measure import report
 
 from ganeti_simulation.cluster.world import World, prepared
 from ganeti_simulation.facades import loader, stand_ins

@@ -43,10 +43,12 @@ CHANGES: tuple[tuple[str, dict[str, list[Any]], float], ...] = (
 )
 FIGURES = ("list", "help", "verify", "evacuate")
 ASKED = [word for word in sys.argv[1:] if word in FIGURES] or FIGURES
-PROGRAMS = ("gnt-backup", "gnt-cluster", "gnt-debug", "gnt-filter", "gnt-group", "gnt-instance", "gnt-job")
+PROGRAMS = (
+    *("gnt-backup", "gnt-cluster", "gnt-debug", "gnt-filter", "gnt-group", "gnt-instance", "gnt-job"),
+    *("gnt-network", "gnt-node", "gnt-os", "gnt-storage"),
+)
 _MANY_CPUS = ("gnt-cluster", "modify", "--ipolicy-vcpu-ratio", "1000")
 """All guests are on one machine's processors here; the peer needs it, too."""
-PROGRAMS += ("gnt-network", "gnt-node", "gnt-os", "gnt-storage")
 
 
 def configured_fields() -> list[str]:

@@ -85,15 +85,16 @@ async def measure() -> None:
                 for cached in (False, True):
                     cache, nodes = StateCache(), Nodes()
                     cache.follow(follower, client, daemon.paths.wconfd_socket)
-                    await until(lambda cache=cache: cache._serial is not None)  # type: ignore[misc]
+                    await until(lambda cache=cache: cache._serial is not None)
                     asker = collecting.NodeAsker(nodes)  # type: ignore[arg-type]
                     began_s = time.process_time()
                     for _ in range(LISTS):
                         world = QueryWorld(follower.configuration, catalogue())
                         listener = ReportListener(cache, serves=cached)
                         collect = collecting.collector(collecting.Inquiry(world, asker, None, listener))  # type: ignore[arg-type]
-                        rows = known[what].rows(world)
-                        await run_query(known[what], rows, fields, None, collect)
+                        rows = known[what].rows
+                        assert rows is not None
+                        await run_query(known[what], rows(world), fields, None, collect)
                     how = "from the cache" if cached else "--cache=off"
                     report(f"{LISTS} {what} lists of {NODES} nodes, {how}: calls of nodes", nodes.calls, "calls")
                     spent_s = (time.process_time() - began_s) / LISTS

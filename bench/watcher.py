@@ -177,11 +177,11 @@ def idle() -> None:
 
     with testbed("fake") as layout:
         on_master(layout, "gnt-cluster", "modify", "--user-shutdown=yes")
-        nodes = layout.nodes  # type: ignore[attr-defined]
+        nodes = layout.nodes
         for node in nodes:
-            machine.run(layout, node.name, "daemon-util", "start", "ganeti-kvmd")  # type: ignore[arg-type]
+            machine.run(layout, node.name, "daemon-util", "start", "ganeti-kvmd")
         time.sleep(SETTLE_S)
-        inside = {node.name: processes(machine.running_pid(layout, node)) for node in nodes}  # type: ignore[arg-type]
+        inside = {node.name: processes(machine.running_pid(layout, node)) for node in nodes}
         daemons = {
             name: {pid: match[1] for pid, line in found.items() if (match := DAEMON.search(line))}
             for name, found in inside.items()

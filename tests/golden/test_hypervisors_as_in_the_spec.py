@@ -40,3 +40,10 @@ def test_the_defaults_are_those_of_the_specification(hypervisor: str) -> None:
 
 def test_each_hypervisor_has_a_driver_or_defaults() -> None:
     assert set(PARAMETERS_OF_3_1) | set(build_catalogue().hypervisors) >= set(HYPERVISORS)
+
+
+def test_parameters_of_kvm_that_3_1_does_not_have_are_marked() -> None:
+    parameters = build_catalogue().hypervisors["kvm"].parameters
+    assert {each.name for each in parameters if each.ours} == {each.name for each in parameters} - set(
+        in_the_spec("kvm")
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Instances move between a cluster of Ganeti 3.0 and one of ours, both ways.
+"""Instances move between a cluster of Ganeti 3.0 and one of ours, and each imports what the other has exported.
 
 Both clusters have one node of a testbed. Takes minutes and Debian's packages, so it is part of ``make campaign`` only
 (GANETI_CAMPAIGN, or GANETI_TAKE_OVER).
@@ -42,6 +42,9 @@ USERS = "/var/lib/ganeti/rapi/users"
 ACCESS = ("--src-ca-file=/root/ca.pem", "--src-username=jack", "--src-password-file=/root/word")
 MOVE = "/usr/lib/ganeti/tools/move-instance"
 ADD = "gnt-instance add -t file -o dumper+default --no-install --no-start --no-name-check --no-ip-check"
+SOURCE = "--src-node {} --src-dir web --no-name-check --no-ip-check web"
+EXPORTS = {PEER: "/var/lib/ganeti/export", OURS: "/srv/ganeti/export"}
+"""Debian's Ganeti 3.0 keeps them elsewhere than Ganeti's own default, which is ours."""
 NIC = "--net 0:mac=aa:00:00:11:22:33"
 
 
@@ -101,10 +104,11 @@ def names(bed: FakeBed) -> tuple[list[str], list[str]]:
     return bed.run(*words, node=PEER).split(), bed.run(*words, node=OURS).split()
 
 
-def test_an_instance_comes_from_ganeti_3_0_and_goes_back(bed: FakeBed) -> None:
+@pytest.mark.parametrize("compress", ["none", "gzip-fast"])
+def test_an_instance_comes_from_ganeti_3_0_and_goes_back(bed: FakeBed, compress: str) -> None:
     before = sums(bed, PEER, "web")
     access = [*ACCESS, *(word.replace("--src-", "--dest-") for word in ACCESS)]
-    move = [MOVE, *access]
+    move = [MOVE, *access, f"--compress={compress}"]
     bed.run(*move, f"--dest-primary-node={OURS}", CLUSTER_NAME, OTHER, "web", node=OURS)
     assert names(bed) == ([], ["web"])
     assert sums(bed, OURS, "web") == before
@@ -113,3 +117,26 @@ def test_an_instance_comes_from_ganeti_3_0_and_goes_back(bed: FakeBed) -> None:
     bed.run(*move, f"--dest-primary-node={PEER}", OTHER, CLUSTER_NAME, "web", node=OURS)
     assert names(bed) == (["web"], [])
     assert sums(bed, PEER, "web") == before
+
+
+def test_each_imports_what_the_other_has_exported(bed: FakeBed) -> None:
+    before = sums(bed, PEER, "web")
+    for exporter, importer in ((PEER, OURS), (OURS, PEER)):
+        bed.run("gnt-backup", "export", "--transport-compression=gzip", "-n", exporter, "web", node=exporter)
+        assert f"{exporter} web" in " ".join(bed.run("gnt-backup", "list", "--no-headers", node=exporter).split())
+        bring(bed, exporter, importer)
+        bed.run("gnt-instance", "remove", "-f", "web", node=exporter)
+        bed.run("gnt-backup", "import", "-n", importer, "-t", "file", *SOURCE.format(importer).split(), node=importer)
+        assert sums(bed, importer, "web") == before
+        macs = bed.run("gnt-instance", "list", "--no-headers", "-o", "nic.macs", node=importer)
+        assert macs == "aa:00:00:11:22:33\n"
+
+
+def bring(bed: FakeBed, source: str, target: str) -> None:
+    """Copy the directory of an export to the other cluster's node; file storage lies outside of the nodes' roots."""
+    shared = f"{STORAGE}/export.tar"
+    bed.run("tar", "-C", EXPORTS[source], "-cf", shared, "web", node=source)
+    (bed.layout.node(source).disks / "export.tar").rename(bed.layout.node(target).disks / "export.tar")
+    bed.run("mkdir", "-p", EXPORTS[target], node=target)
+    bed.run("tar", "-C", EXPORTS[target], "-xf", shared, node=target)
+    bed.run("rm", shared, node=target)

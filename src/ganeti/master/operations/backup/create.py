@@ -172,7 +172,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
         copying = _Copying(ctx, checked, backup_id, boot)
         sizes = [await copying.disk(index, dirty[index]) for index in range(len(spec.disks))]
         stored = await ask(ctx.nodes, keeper.uuid, BackupFinish(boot=boot, **place))
-        text = description_of(spec, checked.template, now_s)
+        text = description_of(spec, checked.template, ctx.catalogue.hypervisor(spec.hypervisor).parameters, now_s)
         backup = Backup(
             id=backup_id,
             parent=checked.parent,

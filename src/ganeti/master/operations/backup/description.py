@@ -2,11 +2,12 @@
 """What a backup says of its instance, in the form of an export's `config.ini`, so that it can be made again."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.master.operations.backup.chains import Known, sealing_key
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.parameters import Parameter
 from ganeti.model.view import ConfigView
 from ganeti.wire.export_file import NIC_KEYS, Export, ExportedDisk, decode, encode, texts
 from ganeti.wire.sealing import Sealing
@@ -15,8 +16,19 @@ PLACE = -1
 """Where the description stands among the disks, for sealing it."""
 
 
-def description_of(spec: InstanceSpec, template: str, now_s: float, dumps: Sequence[str] = ()) -> str:
-    """*dumps* are the names of an export's files, by disk; a backup has none."""
+def description_of(
+    spec: InstanceSpec,
+    template: str,
+    parameters: Iterable[Parameter],
+    now_s: float,
+    dumps: Sequence[str] = (),
+) -> str:
+    """*dumps* are the names of an export's files, by disk; a backup has none. *parameters*: the hypervisor's.
+
+    Those that only a cluster has, and those that Ganeti 3.1 does not know while they say nothing, are left out: it
+    refuses to import an export that names them.
+    """
+    left_out = {each.name for each in parameters if each.cluster_only or (each.ours and _is_default(spec, each))}
     nics = []
     for nic in spec.nics:
         values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
@@ -39,12 +51,16 @@ def description_of(spec: InstanceSpec, template: str, now_s: float, dumps: Seque
             tags=spec.tags,
             nics=nics,
             disks=disks,
-            hvparams=texts(spec.hvparams),
+            hvparams=texts({key: value for key, value in spec.hvparams.items() if key not in left_out}),
             beparams=texts(spec.beparams),
             osparams=texts(spec.osparams),
             osparams_private=texts(spec.osparams_private),
         )
     )
+
+
+def _is_default(spec: InstanceSpec, parameter: Parameter) -> bool:
+    return bool(spec.hvparams.get(parameter.name, parameter.default) == parameter.default)
 
 
 def sealed(text: str, key: bytes, instance_uuid: str, nonce: bytes) -> str:

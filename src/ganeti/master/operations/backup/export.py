@@ -249,7 +249,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             sizes = await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
         template = ctx.config.view().disk_template(checked.instance)
-        config = description_of(spec, template, ctx.clock.now_s(), dumps)
+        config = description_of(
+            spec, template, ctx.catalogue.hypervisor(spec.hypervisor).parameters, ctx.clock.now_s(), dumps
+        )
         finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps=dict(zip(dumps, sizes, strict=True)))
         await ask(ctx.nodes, target.uuid, finish)
         if target.uuid != spec.primary_node_uuid:

@@ -71,7 +71,8 @@ class Bed:
             BackupDisk(uuid=uuid, size=64 * MIB, chunks=0, chunk_bytes=0, index_bytes=0, index_sha256="same")
             for uuid in uuids
         ]
-        text = description_of(spec, "local", 1.0)
+        parameters = self.ctx.catalogue.hypervisor(spec.hypervisor).parameters
+        text = description_of(spec, "local", parameters, 1.0)
         backup = Backup(
             id="20260101T000000Z-0001",
             instance_uuid=spec.uuid,

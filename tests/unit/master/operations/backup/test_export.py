@@ -17,6 +17,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import BlockDeviceError, ExecutionError, JobCanceled, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
 from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.parameters import Parameter
 from ganeti.model.traits import Catalogue
 from ganeti.ports.context import UndoNodeCall
 from ganeti.wire import export_file
@@ -125,6 +126,20 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
     found = export_file.decode(kept.config)
     assert (found.name, found.os, found.source, found.tags) == ("web1", "noop", "node1", ["a", "b"])
     assert [(disk.dump, disk.size_mib) for disk in found.disks] == [("disk0.dump", 64)]
+
+
+def test_an_export_names_no_parameter_that_ganeti_3_1_refuses(ctx: FakeContext, kept: Kept) -> None:
+    pretend = ctx.catalogue.hypervisors["pretend"]
+    ours = (Parameter("iops", "int", 0, ours=True), Parameter("bandwidth", "int", 0, ours=True))
+    traits = dataclasses.replace(pretend, parameters=(*pretend.parameters, *ours))
+    ctx.catalogue = Catalogue(ctx.catalogue.templates, {"pretend": traits})
+    instance = ctx.config.view().find_instance("web1")
+    assert instance is not None
+    ctx.config.view().put("instances", instance.uuid, replace(instance, hvparams={"iops": 7}))
+    export(ctx)
+    assert export_file.decode(kept.config).hvparams == {"kernel": "/boot/k", "iops": "7"}, (
+        "cluster's own and unset ones"
+    )
 
 
 @pytest.mark.parametrize("parameters", [{"long_sleep": True}, {"remove_instance": True}])

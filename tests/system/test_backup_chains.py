@@ -242,7 +242,7 @@ def test_one_file_comes_out_of_a_backup_without_a_restore(fake_bed: FakeBed, tmp
     write(fake_bed, "web", 0, 10, "/srv/guest.img")
     backup(fake_bed, "web")
     files, fetch = ("gnt-backup", "files"), ("gnt-backup", "fetch")
-    assert re.search(r"^ +0 +1 ext4 root +yes$", fake_bed.run(*files, "web"), re.M)
+    assert re.search(r"^ +0 +1 - +ext4 root +yes$", fake_bed.run(*files, "web"), re.M)
     said = fake_bed.run(*files, "web", "/etc")
     assert re.search(r"^-rw-r--r-- +\d+ +\d+ +4 hostname$", said, re.M) and "odd\\x1b" in said, said
     fake_bed.run(*fetch, "-o", "/srv/found", "web", "etc/below/link")

@@ -125,6 +125,7 @@ class Operations(Generic[Result]):
         backup: str | None = NOT_GIVEN,
         disk: int | None = NOT_GIVEN,
         partition: int | None = NOT_GIVEN,
+        volume: str | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -141,6 +142,7 @@ class Operations(Generic[Result]):
             "backup": backup,
             "disk": disk,
             "partition": partition,
+            "volume": volume,
         }
         return self._call("backup-fetch", given, idempotency_key, plan)
 
@@ -158,6 +160,7 @@ class Operations(Generic[Result]):
         backup: str | None = NOT_GIVEN,
         disk: int | None = NOT_GIVEN,
         partition: int | None = NOT_GIVEN,
+        volume: str | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -174,6 +177,7 @@ class Operations(Generic[Result]):
             "backup": backup,
             "disk": disk,
             "partition": partition,
+            "volume": volume,
         }
         return self._call("backup-files", given, idempotency_key, plan)
 

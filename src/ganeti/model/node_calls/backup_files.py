@@ -12,17 +12,21 @@ from ganeti.model.node_requests import InstanceSpec
 
 
 class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
-    """What a disk, or a partition of it, holds."""
+    """What a disk, a partition of it, or a logical volume on that, holds."""
 
     disk: int
     partition: int
     """0 where the disk has no partitions."""
     offset: int
     """In bytes, from the beginning of the disk."""
-    kind: str
+    kind: str = ""
     """As blkid names it; empty for what it does not know."""
-    label: str
-    readable: bool
+    label: str = ""
+    readable: bool = False
+    volume: str = ""
+    """Volume group and logical volume, as GROUP/NAME; empty where there is no LVM."""
+    pieces: list[tuple[int, int]] = []
+    """Offset and length of each piece of a logical volume, in bytes; the first one begins at *offset*."""
 
 
 class GuestFile(msgspec.Struct, frozen=True, kw_only=True):

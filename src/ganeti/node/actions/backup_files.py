@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from typing import Final
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.base.names import shown as printable
@@ -31,6 +32,7 @@ from ganeti.node.backups.fat_files import FatFiles
 from ganeti.node.backups.guest_files import GuestFiles
 from ganeti.node.backups.room import require_room, room
 from ganeti.node.backups.served import ServedChain
+from ganeti.node.backups.xfs_files import XfsFiles
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io, shown
 from ganeti.node.storage.image_io import in_thread
@@ -38,6 +40,7 @@ from ganeti.node.storage.image_io import in_thread
 _PIECE_BYTES = 4 * 1024 * 1024
 _FETCHED = re.compile(r"[0-9]{1,18}")
 _TAKEN = "file"
+_READERS: Final[dict[str, type[GuestFiles]]] = {volumes.FAT: FatFiles, volumes.XFS: XfsFiles}
 
 
 @answers(BackupServe, timeout_s=NORMAL_S)
@@ -136,7 +139,7 @@ async def _disk(node: NodeState, name: str, disk: int) -> str:
 def _files(node: NodeState, name: str, file_system: FileSystem, descriptor: int) -> GuestFiles:
     spool = _spool(node, name)
     os.makedirs(spool, mode=0o700, exist_ok=True)
-    reader = FatFiles if file_system.kind == volumes.FAT else GuestFiles
+    reader = _READERS.get(file_system.kind, GuestFiles)
     return reader(node.world, file_system, descriptor, spool)
 
 

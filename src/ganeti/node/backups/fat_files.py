@@ -2,14 +2,11 @@
 """Files of FAT, read by `fat_program`: names are found whatever their case, owners are root, links there are none."""
 
 import json
-import os
 import stat
-import sys
-from pathlib import Path
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backup_files import GuestFile
-from ganeti.node.backups import fat_program
+from ganeti.node.backups import fat_program, volumes
 from ganeti.node.backups.guest_files import LARGEST_LISTING, GuestFiles
 
 ROOT = 0
@@ -38,9 +35,7 @@ class FatFiles(GuestFiles):
         return None
 
     def _words(self, command: str) -> list[str]:
-        python = os.path.realpath(sys.executable)  # that user may not reach an environment, nor the program's file
-        source = Path(fat_program.__file__).read_text(encoding="utf-8")
-        return [python, "-IS", "-c", source, self._name, str(self._offset), *command.split()]
+        return [*volumes.program(fat_program), self._name, str(self._offset), *command.split()]
 
     def _cat(self, inode: int, file: GuestFile) -> str:
         return f"cat {inode} {file.size}"

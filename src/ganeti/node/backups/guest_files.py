@@ -19,7 +19,7 @@ from ganeti.ports.node_world import NodeWorld
 
 _MOST_LINKS = 40
 _MOST_ENTRIES = 10_000
-LARGEST_LISTING, _LONGEST_LINK = 64 * 1024 * 1024, 4096
+LARGEST_LISTING, LONGEST_LINK = 64 * 1024 * 1024, 4096
 _TAKE_S = 24 * 3600.0
 _ENTRY = re.compile(r"^/(\d+)/(\d{6})/(\d+)/(\d+)/([^/]*)/(\d*)/$", re.M)
 _FAST_LINK = re.compile(r'^Fast link dest: "(.*)"\s*\Z', re.M | re.S)
@@ -110,10 +110,10 @@ class GuestFiles:
         return (name, entries[name]) if name in entries else None
 
     async def _link(self, inode: int, file: GuestFile) -> str:
-        if file.size > _LONGEST_LINK:
+        if file.size > LONGEST_LINK:
             raise BlockDeviceError(f"The symbolic link {shown(file.name)} is damaged")
         fast = _FAST_LINK.search(await self._said(f"stat <{inode}>", LARGEST_LISTING))
-        return fast[1] if fast else await self._said(self._cat(inode, file), _LONGEST_LINK)
+        return fast[1] if fast else await self._said(self._cat(inode, file), LONGEST_LINK)
 
     def _words(self, command: str) -> list[str]:
         return ["debugfs", "-R", command, f"{self._name}?offset={self._offset}"]

@@ -26,8 +26,8 @@ def listing(call: Invocation) -> int:
     found = jobs.ask(call, {"OP_ID": call.command.op_id, **call.parameters()})
     if "file_systems" in found:
         lines = [_file_system(each) for each in found["file_systems"]]
-        headings = ["Disk", "Partition", "Type", "Label", "Readable"]
-        print_table(headings, [True, True, False, False, False], lines, headers=True, separator=None)
+        headings = ["Disk", "Partition", "Volume", "Type", "Label", "Readable"]
+        print_table(headings, [True, True, False, False, False, False], lines, headers=True, separator=None)
         return 0
     entries = found["entries"]
     lines = [_entry(each) for each in ([found["file"]] if entries is None else entries)]
@@ -75,7 +75,8 @@ def _put(source: str, target: str) -> None:
 def _file_system(each: dict[str, Any]) -> list[str]:
     partition = str(each["partition"]) if each["partition"] else "-"
     readable = "yes" if each["readable"] else _UNREADABLE
-    return [str(each["disk"]), partition, each["kind"] or "-", _printable(each["label"]) or "-", readable]
+    names = [_printable(each[key]) or "-" for key in ("volume", "kind", "label")]
+    return [str(each["disk"]), partition, *names, readable]
 
 
 def _entry(each: dict[str, Any]) -> list[str]:

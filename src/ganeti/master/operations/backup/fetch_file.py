@@ -15,6 +15,7 @@ from ganeti.master.operations.backup.reading import (
     InstanceOfBackup,
     PartitionNumber,
     Place,
+    VolumeName,
     find_path,
     reading_locks,
     served,
@@ -57,6 +58,7 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
     backup: BackupId = None
     disk: DiskNumber = None
     partition: PartitionNumber = None
+    volume: VolumeName = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return reading_locks(view, self.instance_name)
@@ -70,7 +72,7 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
     async def execute(self, checked: list[Known], ctx: OperationContext) -> dict[str, Any]:
         newest, master = checked[0], ctx.config.view().cluster.master_node
         async with served(ctx, checked) as name:
-            place = Place(self.disk, self.partition)
+            place = Place(self.disk, self.partition, self.volume)
             file_system, found = await find_path(ctx, newest, name, place, self.path)
             if not stat.S_ISREG(found.file.mode):
                 raise PrerequisiteError(

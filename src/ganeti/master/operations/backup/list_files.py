@@ -14,6 +14,7 @@ from ganeti.master.operations.backup.reading import (
     InstanceOfBackup,
     PartitionNumber,
     Place,
+    VolumeName,
     file_systems,
     find_path,
     reading_locks,
@@ -47,6 +48,7 @@ class ListFiles(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
     backup: BackupId = None
     disk: DiskNumber = None
     partition: PartitionNumber = None
+    volume: VolumeName = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         return reading_locks(view, self.instance_name)
@@ -58,7 +60,7 @@ class ListFiles(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
         return facts
 
     async def execute(self, checked: list[Known], ctx: OperationContext) -> dict[str, Any]:
-        place = Place(self.disk, self.partition)
+        place = Place(self.disk, self.partition, self.volume)
         found: dict[str, Any] = {"backup": checked[0].backup.id}
         async with served(ctx, checked) as name:
             if self.path is None:

@@ -49,17 +49,23 @@ PartitionNumber = Annotated[
     Number | None,
     Parameter("number of the partition, 0 for a disk without any; all without it", "--partition", metavar="N"),
 ]
+VolumeName = Annotated[
+    Text | None,
+    Parameter("logical volume of LVM in the guest, as GROUP/NAME; all without it", "--volume", metavar="GROUP/NAME"),
+]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which disks and partitions are meant; None for all."""
+    """Which disks, partitions and logical volumes are meant; None for all."""
 
     disk: int | None
     partition: int | None
+    volume: str | None
 
     def has(self, file_system: FileSystem) -> bool:
-        return self.disk in (None, file_system.disk) and self.partition in (None, file_system.partition)
+        wanted = ((self.disk, file_system.disk), (self.partition, file_system.partition))
+        return all(one in (None, other) for one, other in wanted) and self.volume in (None, file_system.volume)
 
 
 def reading_locks(view: ConfigView, instance_name: str) -> LockPlan:
@@ -137,13 +143,16 @@ async def find_path(
         return found[0]
     if found:
         places = " and on ".join(where(each) for each, _ in found)
-        raise PrerequisiteError(f"{shown(path)} is on {places}: choose with --disk and --partition", WRONG_INPUT)
+        raise PrerequisiteError(
+            f"{shown(path)} is on {places}: choose with --disk, --partition and --volume", WRONG_INPUT
+        )
     raise PrerequisiteError(f"Backup {newest.backup.id} has no {shown(path)}: {_looked_at(all_found)}", UNKNOWN_ENTITY)
 
 
 def where(file_system: FileSystem) -> str:
     part = f" partition {file_system.partition}" if file_system.partition else ""
-    return f"disk {file_system.disk}{part}"
+    volume = f" volume {shown(file_system.volume)}" if file_system.volume else ""
+    return f"disk {file_system.disk}{part}{volume}"
 
 
 def _looked_at(found: list[FileSystem]) -> str:
@@ -152,5 +161,5 @@ def _looked_at(found: list[FileSystem]) -> str:
     other = [f"{where(each)} ({each.kind or 'unknown'})" for each in found if not each.readable]
     looked = f"{' and '.join(readable)} can be read and {'does' if len(readable) == 1 else 'do'} not have it"
     remedy = "restore the backup under a new name and look from inside (gnt-backup restore --no-nics)"
-    rest = f"{' and '.join(other)} cannot be read here, only ext2, ext3 and ext4 can: {remedy}"
+    rest = f"{' and '.join(other)} cannot be read here, only ext2, ext3, ext4, FAT and XFS can: {remedy}"
     return "; ".join([*([looked] if readable else []), *([rest] if other else [])]) or "it has no file system there"

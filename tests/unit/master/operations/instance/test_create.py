@@ -398,6 +398,12 @@ def test_what_an_instance_would_inherit_anyway_is_not_stored(ctx: FakeContext) -
     assert short.nics[0].nicparams == {"link": "br7"}
 
 
+def test_disks_have_an_entry_for_parameters_as_3_1_writes_it(ctx: FakeContext) -> None:
+    run(wanted(disks=[{"size": 64}, {"size": 64}]), ctx)
+    disks = ctx.config.view().instance_disks(ctx.config.view().find_instance("web1"))
+    assert [disk.to_plain()["params"] for disk in disks] == [{}, {}]
+
+
 def test_disks_are_wiped_in_steps_where_the_cluster_wants_it(ctx: FakeContext) -> None:
     config = ctx.config.config
     config.put("cluster", CLUSTER_KEY, replace(config.cluster, prealloc_wipe_disks=True))

@@ -152,7 +152,7 @@ def _like(disk: Disk, traits: TemplateTraits, entropy: EntropyPort, own: Mapping
         mode=disk.mode,
         name=disk.name,
         iv_name=disk.iv_name,
-        params={**kept, **own} or None,
+        params={**kept, **own},
         forthcoming=True,
     )
 

@@ -117,7 +117,7 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
         name=name,
         iv_name=f"disk/{index}",
         spindles=spindles,
-        params=params or None,
+        params=params,
         forthcoming=True,
     )
 

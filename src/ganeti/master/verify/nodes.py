@@ -103,11 +103,15 @@ def storage(report: NodeReport, catalogue: Catalogue) -> Iterator[Finding]:
     forbidden = report.found.allowed_file_storage_paths
     if forbidden:
         yield Finding("ENODEFILESTORAGEPATHS", name, f"Found forbidden file storage paths: {'; '.join(forbidden)}")
+    told = set()
     for unit, sentences in sorted((report.found.storage or {}).items()):
         setting = catalogue.template(unit.split(" ", 1)[0]).setting
         code, words = _UNUSABLE.get(setting, ("ENODESETUP", "storage"))
         for sentence in sentences:
-            yield Finding(code, name, f"The configured {words} is unusable: {sentence}")
+            finding = Finding(code, name, f"The configured {words} is unusable: {sentence}")
+            if finding not in told:  # several templates may have their disks in one place
+                told.add(finding)
+                yield finding
 
 
 def programs(report: NodeReport) -> Iterator[Finding]:

@@ -491,6 +491,12 @@ def test_orphans_on_shared_storage_are_told_once() -> None:
     ]
 
 
+def test_a_directory_of_several_templates_is_told_once() -> None:
+    cluster = Cluster()
+    cluster.spoil = on("node2", storage={f"local {LOCAL_DIR}": ["read-only"], f"local {LOCAL_DIR}/more": ["read-only"]})
+    assert len([line for line in cluster.group()[1] if "PATHUNUSABLE" in line]) == 1
+
+
 def test_the_disk_of_an_instance_on_a_node_it_has_left_is_unknown_there() -> None:
     cluster = Cluster()
 

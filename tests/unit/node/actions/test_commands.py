@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ganeti.base.errors import ExecutionError
+from ganeti.node import white_list
 
 RESTRICTED, REPAIR = "/etc/ganeti/restricted-commands", "/etc/ganeti/node-repair-commands"
 
@@ -65,11 +66,28 @@ def test_what_may_not_run_is_told_slowly_and_in_the_log_alone(
     assert fault in node.logged[-1]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_neither_a_command_nor_a_link_to_it_may_be_somebody_else_s(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for name, linked in (("given", False), ("target", True)):
+        command = tmp_path / name
+        command.write_text("#!/bin/sh\n")
+        command.chmod(0o755)
+        os.chown(command, 1, 0)
+        if linked:
+            (tmp_path / "link").symlink_to(command)
+    for name in ("given", "link"):
+        assert "does not belong to root:root" in str(white_list.fault_of(str(tmp_path), name, (0, 0), links=True))
+    os.lchown(tmp_path / "link", 1, 0)
+    os.chown(tmp_path / "target", 0, 0)
+    assert "does not belong to root:root" in str(white_list.fault_of(str(tmp_path), "link", (0, 0), links=True))
+
+
 def test_one_look_up_at_a_time(node: Any, slept: list[float]) -> None:
     node.program(f"{RESTRICTED}/check", "echo never")
     os.makedirs(node.paths.lock_dir)
     with open(node.paths.restricted_commands_lock, "w", encoding="utf-8") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+        fcntl.flock(other, fcntl.LOCK_SH)  # which only an exclusive lock does not get on with
         with pytest.raises(ExecutionError, match="the log of the node daemon says why"):
             node.call("restricted_command", name="check")
     assert sum(slept) == pytest.approx(8.0)

@@ -23,6 +23,8 @@ from ganeti.tools.take_over.kept_files import KeptFiles
 from ganeti.tools.take_over.messages import BEFORE, NO_NODE, TAKEN, Done, GiveBack, Guest, Look, Seen, Take
 
 T = TypeVar("T")
+_EXPORTS_OF_DEBIAN = "/var/lib/ganeti/export"
+"""Where Debian's Ganeti 3.0 keeps exports. What both keep stays in its place: only `gnt-backup` does not find it."""
 
 
 class NodePart:
@@ -65,6 +67,7 @@ class NodePart:
             for system in wanted.systems
             if not any(os.path.isdir(self._paths.under(f"{place}/{system}")) for place in OS_SEARCH_PATH)
         ]
+        remarks += self._exports(back=wanted.back)
         return Seen(
             release=RELEASE,
             state=self.state,
@@ -73,6 +76,15 @@ class NodePart:
             remarks=remarks,
             old_digest=self._kept.old_digest(is_back=self.state == BEFORE),
         )
+
+    def _exports(self, *, back: bool) -> list[str]:
+        """What the one keeps, and the other does not look for."""
+        debian, ours = self._paths.under(_EXPORTS_OF_DEBIAN), self._paths.export_dir
+        here, there = (ours, debian) if back else (debian, ours)
+        if not os.path.isdir(here) or not os.listdir(here):
+            return []
+        whose = "Debian's Ganeti 3.0" if back else "this program"
+        return [f"there are exports in {here}, and {whose} looks for them in {there}: move them there"]
 
     def take(self, wanted: Take) -> Done:
         """Keep what there was, write keys and names, take over guests; daemons are not started."""

@@ -24,7 +24,7 @@ from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
 from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.kept_files import KeptFiles
-from ganeti.tools.take_over.messages import GiveBack
+from ganeti.tools.take_over.messages import GiveBack, Look
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
@@ -324,3 +324,18 @@ def test_placement_answers_for_a_cluster_that_is_not_here(tmp_path: Path) -> Non
             foretold(str(tmp_path / "cluster.data"))
     with pytest.raises(GanetiError, match="cannot be read: No such file"):
         foretold(str(tmp_path / "nowhere"))
+
+
+def test_exports_that_the_other_does_not_look_for_are_named(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    part = NodePart(Machine(str(root), "node1"))
+    theirs, ours = root / "var/lib/ganeti/export/web", root / "srv/ganeti/export"
+    ours.mkdir(parents=True)
+    assert part.look(Look(cluster_name="cluster")).remarks == []
+    theirs.mkdir(parents=True)
+    (remark,) = part.look(Look(cluster_name="cluster")).remarks
+    assert remark.startswith(f"there are exports in {theirs.parent}, and this program looks for them in {ours}")
+    assert part.look(Look(cluster_name="cluster", back=True)).remarks == []
+    (ours / "web").mkdir()
+    (remark,) = part.look(Look(cluster_name="cluster", back=True)).remarks
+    assert remark.startswith(f"there are exports in {ours}, and Debian's Ganeti 3.0 looks for them in {theirs.parent}")

@@ -10,6 +10,7 @@ import asyncio
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.disks import Snapshot
+from ganeti.model.node_calls.exports import EXPORTED
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.interface import Snapshots
 from ganeti.node.storage.lvm.volumes import MIB, Volume, Volumes
@@ -83,6 +84,6 @@ class VolumeSnapshots(Snapshots):
 
 
 def is_of_disk(name: str, names: set[str]) -> bool:
-    """Whether a volume is a snapshot of another one of *names*."""
-    origin, mark, _ = name.partition(MARK)
-    return bool(mark) and origin in names
+    """Whether a volume is a snapshot of another one of *names* that is there to stay: none that an export has left."""
+    origin, mark, snapshot = name.partition(MARK)
+    return bool(mark) and origin in names and snapshot != EXPORTED

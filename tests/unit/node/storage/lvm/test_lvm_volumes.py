@@ -6,6 +6,7 @@ import pytest
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.model.new_disk import NewDisk
 from ganeti.node.storage.lvm.driver import LogicalVolumes
+from ganeti.node.storage.lvm.snapshots import is_of_disk
 from ganeti.node.storage.lvm.volumes import read_physical, read_volumes
 
 
@@ -43,3 +44,9 @@ def test_what_lvs_and_pvs_print_is_read() -> None:
     for text in ("x|y", "xenvg|b|huge|-wi||2|||/dev/x"):
         with pytest.raises(BlockDeviceError, match="What lvs prints cannot be read"):
             read_volumes(text)
+
+
+def test_what_an_export_has_left_is_named_by_verify() -> None:
+    """No export is under way then, since instances are locked; snapshots of users belong to their disk."""
+    names = {"u.disk0", "u.disk0.snap-before", "u.disk0.snap-.export", "v.disk0.snap-before"}
+    assert {name for name in names if not is_of_disk(name, names)} == names - {"u.disk0.snap-before"}

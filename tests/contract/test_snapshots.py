@@ -215,6 +215,22 @@ def test_a_second_copy_without_the_snapshot_is_given_up_and_an_open_one_refused(
 
 
 @over_pairs
+def test_a_primary_that_is_not_complete_does_not_go_back(place: Place) -> None:
+    """DRBD would open neither copy then: this one was never complete, and the other one is given up."""
+    place.take("kept")
+    place.turn()
+    run(place.driver.renew(place.disk))
+    run(place.of(place.harness.holders[0]).take(place.disk, "kept"))
+    with pytest.raises(BlockDeviceError, match=r"is not complete \(Inconsistent\): have it made equal first"):
+        run(place.of(place.harness.holders[0]).check_revert(place.disk))
+    with pytest.raises(BlockDeviceError, match="is not complete"):
+        place.revert("kept")
+    place.turn()
+    place.write("b")
+    run(place.of(place.harness.holders[0]).check_revert(place.disk))
+
+
+@over_pairs
 def test_a_copy_that_is_made_anew_takes_no_snapshot_of_the_old_one_along(place: Place) -> None:
     _, second = place.harness.holders
     place.take("kept")

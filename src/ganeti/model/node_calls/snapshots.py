@@ -29,6 +29,13 @@ class InstanceSnapshotTake(NodeRequest[bool], frozen=True, kw_only=True):
     """Whether the caller has frozen the guest, which it thaws too; None: the call does both."""
 
 
+class InstanceSnapshotRevertCheck(NodeRequest[None], frozen=True, kw_only=True):
+    """Raises `BlockDeviceError` where `InstanceSnapshotRevert` would refuse; nothing is changed."""
+
+    instance: InstanceSpec
+    name: str
+
+
 class InstanceSnapshotRevert(NodeRequest[None], frozen=True, kw_only=True):
     """Give the disks of a stopped instance the content that they had; raises `BlockDeviceError`.
 

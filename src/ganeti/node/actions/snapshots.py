@@ -7,6 +7,7 @@ from ganeti.model.node_calls.snapshots import (
     InstanceFreeze,
     InstanceSnapshotRemove,
     InstanceSnapshotRevert,
+    InstanceSnapshotRevertCheck,
     InstanceSnapshotTake,
     InstanceThaw,
 )
@@ -73,15 +74,16 @@ async def _take(node: NodeState, instance: InstanceSpec, name: str, frozen_befor
     return frozen
 
 
+@answers(InstanceSnapshotRevertCheck, changes=False)
+async def instance_snapshot_revert_check(node: NodeState, asked: InstanceSnapshotRevertCheck) -> None:
+    await _require_revertible(node, asked.instance, asked.name)
+
+
 @answers(InstanceSnapshotRevert, timeout_s=SLOW_S)
 async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRevert) -> None:
     instance = asked.instance
     name = asked.name
-    for disk in instance.disks:
-        if _is_second_copy(node, disk):
-            continue
-        if name not in [each.name for each in await snapshots_of(node, disk).of(disk)]:
-            raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
+    await _require_revertible(node, instance, name)
     for disk in instance.disks:
         await snapshots_of(node, disk).revert(disk, name)
     node.world.log(f"disks of instance {instance.name} are as in snapshot {name}")
@@ -107,6 +109,15 @@ async def _remove(node: NodeState, instance: InstanceSpec, name: str, guest: Gue
             await guest.remove(instance.name, disk, name)
         else:
             await kept.remove(disk, name)
+
+
+async def _require_revertible(node: NodeState, instance: InstanceSpec, name: str) -> None:
+    """Raise `BlockDeviceError` for any disk that cannot go back, before the first one changes."""
+    for disk in instance.disks:
+        kept = snapshots_of(node, disk)
+        if not _is_second_copy(node, disk) and name not in [each.name for each in await kept.of(disk)]:
+            raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
+        await kept.check_revert(disk)
 
 
 def _is_second_copy(node: NodeState, disk: DiskSpec) -> bool:

@@ -46,6 +46,11 @@ class Snapshots(ABC):
     async def take(self, disk: DiskSpec, name: str) -> None:
         """Keep the disk as it is now; raises `BlockDeviceError`."""
 
+    async def check_revert(self, disk: DiskSpec) -> None:
+        """Raise `BlockDeviceError` where `revert` would refuse since the disk is in use, or the primary's copy not
+        complete; nothing is changed."""
+        del disk
+
     @abstractmethod
     async def revert(self, disk: DiskSpec, name: str) -> None:
         """Give a disk that nobody uses the content it had; the snapshot stays. Raises `BlockDeviceError`.

@@ -12,6 +12,7 @@ from ganeti.model.node_calls.disks import Snapshot
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.drbd.owners import own_device
 from ganeti.node.storage.drbd.places import link_of, volumes
+from ganeti.node.storage.drbd.states import INCONSISTENT, OUTDATED
 from ganeti.node.storage.drbd.tools import Tools
 from ganeti.node.storage.interface import Snapshots
 from ganeti.node.storage.lvm.driver import LogicalVolumes
@@ -39,12 +40,26 @@ class ReplicatedSnapshots(Snapshots):
     def device(self, disk: DiskSpec, name: str) -> str:
         return self._of_volumes.device(_data(disk), name)
 
-    async def revert(self, disk: DiskSpec, name: str) -> None:
-        link = link_of(disk, self._node_name)
-        if await own_device(await self._tools(), disk, link) is not None:
+    async def check_revert(self, disk: DiskSpec) -> None:
+        """DRBD makes nobody primary whose copy is not complete, and the other one is given up when a disk goes back."""
+        link, tools = link_of(disk, self._node_name), await self._tools()
+        if await own_device(tools, disk, link) is not None:
             raise BlockDeviceError(
                 f"Disk {disk.index} is in use on node {self._node_name}: close it first (gnt-instance deactivate-disks)"
             )
+        if disk.primary != self._node_name:
+            return
+        _, meta = volumes(disk)
+        state = await tools.metadata_state(link, await self._volumes.stored_path(meta))
+        if state is None or state in (INCONSISTENT, OUTDATED):
+            raise BlockDeviceError(
+                f"The copy of disk {disk.index} on node {self._node_name} is not complete ({state or 'no DRBD data'}): "
+                "have it made equal first (gnt-instance activate-disks --wait-for-sync)"
+            )
+
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        await self.check_revert(disk)
+        link = link_of(disk, self._node_name)
         if disk.primary == self._node_name:
             await self._of_volumes.revert(_data(disk), name)
             return

@@ -11,7 +11,7 @@ from ganeti.node.collectors import drbd as proc_drbd
 from ganeti.node.collectors.report import UnreadableError
 
 PRIMARY, SECONDARY = "Primary", "Secondary"
-UP_TO_DATE, DISKLESS, INCONSISTENT = "UpToDate", "Diskless", "Inconsistent"
+UP_TO_DATE, DISKLESS, INCONSISTENT, OUTDATED = "UpToDate", "Diskless", "Inconsistent", "Outdated"
 CONNECTED, ESTABLISHED = "Connected", "Established"
 _NO_DISK = (DISKLESS, "Failed", "Attaching", "Detaching", "Negotiating")
 _SYNCING = frozenset(

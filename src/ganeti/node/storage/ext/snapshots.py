@@ -49,36 +49,32 @@ class VolumeSnapshots(Snapshots):
 
     async def take(self, disk: DiskSpec, name: str) -> None:
         provider, kept = find_provider(self._volumes.world, disk), kept_as(disk, name)
-        if await self._volumes.find(kept) is not None:
+        made = await self._volumes.find(kept)
+        if made is None:
+            await self._make(provider, disk, kept)
+            made = await self._volumes.find(kept)
+        if made is not None and (made.size_mib is None or made.size_mib >= disk.size_mib):
             return
-        if not provider.has(SCRIPT):
+        with contextlib.suppress(BlockDeviceError):
+            await provider.run("remove", kept)
             await in_thread(self._volumes.note_absence, kept)
-            raise BlockDeviceError(
-                f"Provider {provider.name} has no script snapshot: use one that has, or back the instance up "
-                "(gnt-backup export)"
-            )
-        told = {"VOL_SNAPSHOT_NAME": volume_of(kept), "VOL_SNAPSHOT_SIZE": str(disk.size_mib)}
-        try:
-            await provider.run(SCRIPT, disk, **told)
-        except ScriptFailedError:
-            if await self._volumes.find(kept) is None:  # two scripts say so: the undo has nothing to remove
-                await in_thread(self._volumes.note_absence, kept)
-            raise
-        if await self._volumes.find(kept) is None:
-            with contextlib.suppress(BlockDeviceError):
-                await provider.run("remove", kept)
+        if made is None:
             await in_thread(self._volumes.note_absence, kept)
-            raise BlockDeviceError(
-                f"Provider {provider.name} says that it made snapshot {name} of volume {volume_of(disk)}, but volume "
-                f"{volume_of(kept)} cannot be attached"
-            )
+        fault = "cannot be attached" if made is None else f"has {made.size_mib} MiB of {disk.size_mib} MiB"
+        raise BlockDeviceError(
+            f"Provider {provider.name} says that it made snapshot {name} of volume {volume_of(disk)}, but volume "
+            f"{volume_of(kept)} {fault}"
+        )
+
+    async def check_revert(self, disk: DiskSpec) -> None:
+        if await in_thread(self._volumes.is_open, disk):
+            raise BlockDeviceError(f"Disk {disk.index} is in use: close it first (gnt-instance deactivate-disks)")
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
         """Repeated after an interruption, it copies everything again."""
         if name not in disk.snapshots:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        if await in_thread(self._volumes.is_open, disk):
-            raise BlockDeviceError(f"Disk {disk.index} is in use: close it first (gnt-instance deactivate-disks)")
+        await self.check_revert(disk)
         provider, kept = find_provider(self._volumes.world, disk), kept_as(disk, name)
         attached: list[DiskSpec] = []
         try:
@@ -98,6 +94,21 @@ class VolumeSnapshots(Snapshots):
     async def remove(self, disk: DiskSpec, name: str) -> None:
         """Raises `BlockDeviceError` where it may be there still."""
         await self._volumes.remove(kept_as(disk, name))
+
+    async def _make(self, provider: Provider, disk: DiskSpec, kept: DiskSpec) -> None:
+        if not provider.has(SCRIPT):
+            await in_thread(self._volumes.note_absence, kept)
+            raise BlockDeviceError(
+                f"Provider {provider.name} has no script snapshot: use one that has, or back the instance up "
+                "(gnt-backup export)"
+            )
+        told = {"VOL_SNAPSHOT_NAME": volume_of(kept), "VOL_SNAPSHOT_SIZE": str(disk.size_mib)}
+        try:
+            await provider.run(SCRIPT, disk, **told)
+        except ScriptFailedError:
+            if await self._volumes.find(kept) is None:  # two scripts say so: the undo has nothing to remove
+                await in_thread(self._volumes.note_absence, kept)
+            raise
 
     async def _path(self, provider: Provider, disk: DiskSpec, attached: list[DiskSpec]) -> str:
         places = await self._volumes.attach(provider, disk)

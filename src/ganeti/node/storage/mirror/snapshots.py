@@ -25,21 +25,23 @@ class CopySnapshots(RawSnapshots):
         self._node_name = node_name
         self._places = places
 
-    async def revert(self, disk: DiskSpec, name: str) -> None:
-        path = await self._place(disk)
+    async def check_revert(self, disk: DiskSpec) -> None:
         if self._places.is_open(disk.uuid):
             raise BlockDeviceError(
                 f"Disk {disk.index} is in use on node {self._node_name}: close it first (gnt-instance deactivate-disks)"
             )
-        there = await in_thread(os.path.exists, place_of(path, name))
-        is_primary = disk.primary == self._node_name
-        if is_primary and not there:
-            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name} on node {self._node_name}")
-        if is_primary and not (await in_thread(read_kept, path)).valid:
+        if disk.primary == self._node_name and not (await in_thread(read_kept, await self._place(disk))).valid:
             raise BlockDeviceError(
                 f"The copy of disk {disk.index} on node {self._node_name} is not complete: have it made equal first "
                 "(gnt-instance activate-disks --wait-for-sync)"
             )
+
+    async def revert(self, disk: DiskSpec, name: str) -> None:
+        path = await self._place(disk)
+        await self.check_revert(disk)
+        there = await in_thread(os.path.exists, place_of(path, name))
+        if disk.primary == self._node_name and not there:
+            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name} on node {self._node_name}")
         await in_thread(_part, path, valid=there)
         if there:
             await super().revert(disk, name)

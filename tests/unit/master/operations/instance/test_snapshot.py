@@ -287,3 +287,41 @@ def test_the_configuration_knows_a_name_before_it_is_made_and_until_it_is_remove
     assert all(disk.snapshots for disk in config.instance_disks(instance))
     snapshot(ctx, "remove")
     assert not any(disk.snapshots for disk in config.instance_disks(instance))
+
+
+def test_a_node_that_refuses_to_go_back_does_so_before_the_instance_is_marked(both: FakeContext) -> None:
+    """Under the mark its remedy is refused: to open the disks, so that the copies are made equal."""
+
+    refusing = {"node1"}
+
+    def refuse(node: str, **_: Any) -> None:
+        if node in refusing:
+            raise BlockDeviceError("The copy of disk 1 is not complete: have it made equal first")
+
+    both.nodes.handlers["instance_snapshot_revert_check"] = refuse
+    for each in ("node1", "node2"):
+        refusing = {each}
+        with pytest.raises(BlockDeviceError, match="is not complete"):
+            snapshot(both, "revert")
+        assert both.config.view().find_instance("web1").reverting is None
+    assert calls(both, "instance_snapshot_revert") == []
+    run(ActivateInstanceDisks(instance_name="web1"), both)
+
+
+@pytest.mark.parametrize("mode", ["replace_new_secondary", "replace_on_secondary"])
+def test_new_copies_that_lack_snapshots_are_told_of(both: FakeContext, mode: Any) -> None:
+    """Node1 has *before*, node2 has that and *old*: of what is made anew there is none."""
+    found = msgspec.to_builtins(DiskStatus(dev_path="/dev/twin", size_mib=64, generation=3))
+    both.nodes.handlers["blockdev_find"] = lambda node, disk: found
+
+    def kept(node: str, **_: Any) -> list[Any]:
+        is_new = node == "node3" or "node2 blockdev_renew" in both.story
+        names = ["before"] if node == "node1" else [] if is_new else ["before", "old"]
+        return [[{"name": name, "created_s": 1.0} for name in names]] * 2
+
+    both.nodes.handlers["instance_snapshots"] = kept
+    remote = "node3" if mode == "replace_new_secondary" else None
+    run(ReplaceDisks(instance_name="web1", mode=mode, remote_node=remote, disks=[]), both)
+    new = f"The copies on {remote or 'node2'} are new: snapshots"
+    assert f"{new} before of web1 are on node1 alone from now on" in "\n".join(both.lines)
+    assert f"{new} old of web1 went with the copies that were replaced" in "\n".join(both.lines)

@@ -251,6 +251,10 @@ def test_a_disk_that_has_grown_is_zero_behind_its_snapshot(storage: Storage) -> 
     [
         ("echo no room; exit 4", "script snapshot for volume vol1 ended with status 4: no room"),
         ("exit 0", "says that it made snapshot one of volume vol1, but volume vol1.snap-one cannot be attached"),
+        (
+            'truncate -s 2M "$EXTP_DIR/$VOL_SNAPSHOT_NAME"; exit 0',
+            "made snapshot one of volume vol1, but volume vol1.snap-one has 2 MiB of 4 MiB",
+        ),
     ],
 )
 def test_a_snapshot_that_a_provider_does_not_make_leaves_nothing(storage: Storage, text: str, sentence: str) -> None:

@@ -18,6 +18,7 @@ from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo, take, wait_for_sync
 from ganeti.master.operations.instance.disks.moved_disks import hold_numbers
+from ganeti.master.operations.instance.disks.snapshot_steps import snapshots_on, warn_of_lost_snapshots
 from ganeti.master.operations.instance.existing import require_complete, require_online
 from ganeti.master.operations.instance.wanted.device_changes import position
 from ganeti.master.operations.instance.wanted.modification import check_policy
@@ -215,6 +216,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         view = ctx.config.view()
         after = instance_spec(view, ctx.catalogue, checked.instance, disks=list(moved.disks))
         old, new = plan_of(ctx, checked.spec), _plan(view, after, checked.new_secondary)
+        snapshots = await snapshots_on(ctx, old.primary, *old.present)
         ctx.log.info(f"* making new copies on {view.node(checked.new_secondary).name}")
         for disk in after.disks:
             for step in new.create(disk):
@@ -235,6 +237,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         ctx.log.info(f"* removing the old copies on {view.node(checked.secondary).name}")
         await self._each_old(ctx, checked, BlockdevRemove, "stays")
         await ctx.config.commit(change, settles=True)
+        await warn_of_lost_snapshots(ctx, snapshots, new.primary, new.secondaries[0])
 
     async def _renew(self, checked: Checked, ctx: OperationContext) -> None:
         """The node keeps what it had until the new copies are complete, for the other node may be lost meanwhile."""
@@ -248,6 +251,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if not checked.on_primary:
             side, other = other, side
         await self._require_good(ctx, checked, other, side)
+        snapshots = await snapshots_on(ctx, side, other)
         if checked.instance.disks_active:
             for record in plan_now.reopen():
                 await ctx.undo.push(record)
@@ -263,6 +267,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await push_undo(ctx, plan_now.open())
         await self._complete(ctx, checked, plan_now)
         await self._forget_replaced(ctx, checked, side, other)
+        await warn_of_lost_snapshots(ctx, snapshots, other, side)
 
     async def _forget_replaced(self, ctx: OperationContext, checked: Checked, *sides: Side) -> None:
         """Remove what nodes have kept of copies that were made anew, where the other node says that all are good."""

@@ -2,6 +2,7 @@
 """Taking, reverting to and removing a snapshot on all nodes that have copies of an instance's disks."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from ganeti.model.node_calls.snapshots import (
     InstanceFreeze,
     InstanceSnapshotRemove,
     InstanceSnapshotRevert,
+    InstanceSnapshotRevertCheck,
     InstanceSnapshotTake,
     InstanceThaw,
 )
@@ -138,6 +140,9 @@ async def revert(ctx: OperationContext, spec: InstanceSpec, name: str) -> None:
     plan, instance = plan_of(ctx, spec), ctx.config.view().instance(spec.uuid)
     steps = len(spec.disks) > 1 or bool(plan.secondaries) or bool(_noted(ctx, spec))
     if steps:
+        # All that refuses does so before the mark, under which its remedies are refused.
+        for side in (plan.primary, *plan.present):
+            await ask(ctx.nodes, side.node_uuid, InstanceSnapshotRevertCheck(instance=bare(side.spec), name=name))
         await ctx.config.commit(SetReverting(instance_uuid=spec.uuid, snapshot=name))
     for side in (plan.primary, *plan.present):
         await ask(ctx.nodes, side.node_uuid, InstanceSnapshotRevert(instance=bare(side.spec), name=name))
@@ -166,6 +171,33 @@ async def remove(ctx: OperationContext, spec: InstanceSpec, name: str) -> None:
             _tell_left(ctx, side, name, f"says: {err}")
     if noted := _noted(ctx, spec):
         await ctx.config.commit(NoteSnapshots(disks=noted, name=name), settles=True)
+
+
+DiskSnapshots = set[tuple[int, str]]
+"""The position of a disk and the name of a snapshot of it."""
+
+
+async def snapshots_on(ctx: OperationContext, *sides: Side) -> DiskSnapshots:
+    """Those that any of these nodes has; none where a node does not tell."""
+    found: DiskSnapshots = set()
+    for side in sides:
+        with contextlib.suppress(GanetiError):
+            kept = await ask(ctx.nodes, side.node_uuid, InstanceSnapshots(instance=bare(side.spec)))
+            found |= {(position, each.name) for position, disk in enumerate(kept) for each in disk}
+    return found
+
+
+async def warn_of_lost_snapshots(ctx: OperationContext, before: DiskSnapshots, kept: Side, renewed: Side) -> None:
+    """Copies on node *renewed* were made anew: say which of the snapshots *before* are on the other node alone."""
+    if not (missing := before - await snapshots_on(ctx, renewed)):
+        return
+    left = await snapshots_on(ctx, kept)
+    for found, where in (
+        (missing & left, f"are on {kept.node_name} alone from now on"),
+        (missing - left, "went with the copies that were replaced"),
+    ):
+        if names := ", ".join(sorted({name for _, name in found})):
+            ctx.log.warning(f"The copies on {renewed.node_name} are new: snapshots {names} of {kept.spec.name} {where}")
 
 
 def _tell_left(ctx: OperationContext, side: Side, name: str, why: str) -> None:

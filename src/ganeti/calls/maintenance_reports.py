@@ -13,7 +13,7 @@ from ganeti.base.errors import GanetiError
 PORT = 1816
 """Of the maintenance daemon."""
 _ANSWER_S = 10.0
-_ACCEPTED = b" 202 "
+_ACCEPTED, _NOT_BELIEVED = b" 202 ", " 403 "
 
 
 class Fault(NamedTuple):
@@ -22,6 +22,8 @@ class Fault(NamedTuple):
     text: str
     is_refused: bool = False
     """A machine answers, and no maintenance daemon runs there."""
+    is_disbelieved: bool = False
+    """The maintenance daemon says that the report is wrong, not that it cannot be noted now."""
 
 
 async def send_report(addresses: Iterable[str], path: str, write: Callable[[], bytes], port: int = PORT) -> Fault:
@@ -37,7 +39,7 @@ async def send_report(addresses: Iterable[str], path: str, write: Callable[[], b
             text, is_refused = f"no ganeti-maintd answers on {address}", True
         except (OSError, TimeoutError, GanetiError) as err:
             text = f"{address}: {getattr(err, 'strerror', None) or 'no answer'}"
-    return Fault(text, is_refused)
+    return Fault(text, is_refused, is_disbelieved=_NOT_BELIEVED in text)
 
 
 async def _post(address: str, path: str, body: bytes, port: int) -> str:

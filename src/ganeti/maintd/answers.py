@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ganeti.base.errors import GanetiError
 from ganeti.master.maintenance.changes import STATUSES
 from ganeti.master.maintenance.incidents import incident_rows
 from ganeti.model.view import ConfigView
@@ -33,7 +34,10 @@ class Answers:
 
     async def answer(self, request: HttpRequest) -> HttpReply:
         if request.method == "POST" and request.path in (PATH, LOSSES):
-            refusal = self._hear(request.body) if request.path == PATH else await self._hear_loss(request.body)
+            try:
+                refusal = self._hear(request.body) if request.path == PATH else await self._hear_loss(request.body)
+            except GanetiError as err:
+                return HttpReply(503, f"The report is not noted: {err}".encode(), "text/plain")
             return HttpReply(403, refusal.encode(), "text/plain") if refusal else HttpReply(202, b"", "text/plain")
         if request.method not in ("GET", "HEAD"):
             return HttpReply(405, b"Only GET is answered here", "text/plain")

@@ -33,7 +33,10 @@ class LossesHeard:
         self.refused: Counter[str] = Counter()
 
     async def hear(self, body: bytes) -> str:
-        """Take a node's report; gives why it is refused, or nothing once the configuration knows."""
+        """Take a node's report; gives why it is refused, or nothing once the configuration knows.
+
+        Raises `GanetiError` where the configuration does not take it now.
+        """
         try:
             report = read_loss_report(body, time.time(), self._key())
             disk = self._disk(report)
@@ -47,7 +50,7 @@ class LossesHeard:
             await self._commit(NoteGenerations(generations={disk.uuid: report.generation}))
         except GanetiError as err:
             _log.warning("disk %s: the loss of a copy, told by %s, is not noted: %s", disk.uuid, report.node, err)
-            return f"The loss is not noted: {err}"
+            raise
         _log.warning("disk %s: %s goes on without the other copy", disk.uuid, report.node)
         return ""
 

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from ganeti.calls.maintenance_reports import PORT, send_report
+from ganeti.calls.maintenance_reports import PORT, Fault, send_report
 from ganeti.node.storage.mirror.requests import Opened
 from ganeti.system.event_loop import Background
 from ganeti.wire.loss_report import PATH, LossReport, write_loss_report
@@ -17,9 +17,11 @@ from ganeti.wire.loss_report import PATH, LossReport, write_loss_report
 WAIT_S = 5.0
 """So long a guest waits for a master that does not answer."""
 REFUSED_S = 1.0
-"""So long for one where no maintenance daemon runs: it may be starting again."""
+"""So long for one where no maintenance daemon runs, which may be starting again, or that does not believe it."""
 _AGAIN_S = 0.2
 _AT_MOST_S = 10.0
+_DISBELIEVED_AT_MOST_S = 600.0
+"""A report that is not believed is repeated all the same: a clock or a key may have been wrong."""
 _log = logging.getLogger(__name__)
 
 
@@ -34,6 +36,8 @@ class Teller:
         self._untold: dict[str, int] = {}
         """Generations by the UUIDs of disks."""
         self._changed = asyncio.Event()
+        self._newer: dict[str, asyncio.Event] = {}
+        """Set where another generation is to be told than the one that is."""
         self._is_refused = False
 
     def note(self, disk: Opened, generation: int) -> None:
@@ -44,6 +48,7 @@ class Teller:
             return
         is_told = disk.uuid not in self._untold
         self._untold[disk.uuid] = generation
+        self._newer.setdefault(disk.uuid, asyncio.Event()).set()
         if is_told:
             self._background.start(self._tell(disk), f"telling that a copy of disk {disk.image} is lost")
 
@@ -70,26 +75,29 @@ class Teller:
         await self._background.cancel()
 
     async def _tell(self, disk: Opened) -> None:
-        pause_s, said = _AGAIN_S, ""
-        while True:
+        pause_s, said, newer = _AGAIN_S, "", self._newer[disk.uuid]
+        while disk.uuid in self._untold:
+            newer.clear()
             generation = self._untold[disk.uuid]
             fault = await self._tell_once(LossReport(self._node, disk.uuid, generation))
-            if not fault and self._untold[disk.uuid] == generation:
-                del self._untold[disk.uuid]
+            if not fault.text and self._untold[disk.uuid] == generation:
+                del self._untold[disk.uuid], self._newer[disk.uuid]
             self._changed.set()
-            if not fault:
-                if disk.uuid not in self._untold:
-                    return
+            if not fault.text:
                 continue
-            if fault != said:
-                _log.warning("disk %s: the master cannot be told that a copy is lost: %s", disk.image, fault)
-                said = fault
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _AT_MOST_S)
+            if fault.text != said:
+                _log.warning("disk %s: the master cannot be told that a copy is lost: %s", disk.image, fault.text)
+                said = fault.text
+            try:
+                async with asyncio.timeout(pause_s):
+                    await newer.wait()
+                pause_s = _AGAIN_S
+            except TimeoutError:
+                pause_s = min(2 * pause_s, _DISBELIEVED_AT_MOST_S if fault.is_disbelieved else _AT_MOST_S)
 
-    async def _tell_once(self, report: LossReport) -> str:
-        """Gives why the master does not know, or nothing."""
-        fault, self._is_refused = await send_report(
+    async def _tell_once(self, report: LossReport) -> Fault:
+        fault = await send_report(
             self._master()[1], PATH, lambda: write_loss_report(report, time.time(), self._key()), self._port
         )
+        self._is_refused = fault.is_refused or fault.is_disbelieved
         return fault

@@ -7,6 +7,7 @@ import asyncio
 import time
 
 import msgspec
+import pytest
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import TransportError
@@ -51,7 +52,8 @@ def test_a_newer_generation_is_in_the_configuration_before_the_node_is_answered(
 def test_what_is_not_noted_is_told_to_the_node() -> None:
     noted = Noted()
     noted.fails = True
-    assert "WConfD does not answer" in noted.hear(TERM + 6)
+    with pytest.raises(TransportError, match="WConfD does not answer"):
+        noted.hear(TERM + 6)
 
 
 def test_a_report_that_is_not_its_nodes_to_give_is_refused() -> None:

@@ -25,6 +25,7 @@ class Master:
         self.heard: list[LossReport] = []
         self.may_answer = asyncio.Event()
         self.faults = 0
+        self.fault = b"503 Service Unavailable"
         self.name = "node1"
         self.addresses: Sequence[str] = ["127.0.0.1"]
 
@@ -35,7 +36,7 @@ class Master:
         self.heard.append(read_loss_report(await reader.readexactly(length), time.time(), KEY))
         await self.may_answer.wait()
         self.faults -= 1
-        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n" if self.faults >= 0 else b"HTTP/1.1 202 Accepted\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + (self.fault if self.faults >= 0 else b"202 Accepted") + b"\r\n\r\n")
         writer.close()
 
 
@@ -91,5 +92,42 @@ def test_nobody_waits_for_a_master_that_is_the_lost_node_or_for_none() -> None:
         await teller.wait(DISK)
         master.name, master.addresses = "", []
         await teller.wait(DISK)
+
+    play(story)
+
+
+def test_a_report_that_is_not_believed_is_seldom_repeated_and_a_newer_loss_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telling, "WAIT_S", 60.0)
+    monkeypatch.setattr(telling, "REFUSED_S", 0.3)
+    monkeypatch.setattr(telling, "_AGAIN_S", 50.0)
+
+    async def story(master: Master, teller: Teller) -> None:
+        master.fault, master.faults = b"403 Forbidden", 1
+        master.may_answer.set()
+        teller.note(DISK, 6)
+        await asyncio.wait_for(teller.wait(DISK), 30)
+        assert [report.generation for report in master.heard] == [6]
+        teller.note(DISK, 7)
+        monkeypatch.setattr(telling, "REFUSED_S", 60.0)
+        await asyncio.wait_for(teller.wait(DISK), 30)
+        assert [report.generation for report in master.heard] == [6, 7]
+
+    play(story)
+
+
+def test_the_pause_grows_longer_after_a_report_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_AGAIN_S", 0.01), ("_AT_MOST_S", 0.01), ("_DISBELIEVED_AT_MOST_S", 50.0)):
+        monkeypatch.setattr(telling, name, seconds)
+    monkeypatch.setattr(telling, "WAIT_S", 1.0)
+    monkeypatch.setattr(telling, "REFUSED_S", 1.0)
+
+    async def story(master: Master, teller: Teller) -> None:
+        master.fault, master.faults = b"403 Forbidden", 1000
+        master.may_answer.set()
+        teller.note(DISK, 6)
+        await teller.wait(DISK)
+        assert 1 < len(master.heard) < 10
 
     play(story)

@@ -66,12 +66,12 @@ class Node:
         environment = {**os.environ, "GANETI_ROOTDIR": self.paths.root, "GANETI_HOSTNAME": self.name}
         program = f"{Path(sys.executable).parent}/ganeti-mirrord"
         self.daemon = subprocess.Popen([program, "-f", "-b", self.address], env=environment)
-        wait_until(lambda: os.path.exists(self.places.control) and self.answers(), f"{self.name} answers")
+        wait_until(self.answers, f"{self.name} answers")
 
     def answers(self) -> bool:
-
-        with socket.socket() as client:
-            return client.connect_ex((self.address, PORT)) == 0
+        """At both doors: the file of a socket is there before anybody listens."""
+        with socket.socket() as client, socket.socket(socket.AF_UNIX) as own:
+            return client.connect_ex((self.address, PORT)) == 0 and own.connect_ex(self.places.control) == 0
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         assert self.daemon is not None

@@ -87,32 +87,26 @@ class Connection:
         try:
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, (address, port))
-            return await cls._after_handshake(
-                context.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
-            )
         except BaseException:
             sock.close()
             raise
+        return await cls._after_handshake(sock, partial(context.wrap_socket, server_hostname=name))
 
     @classmethod
     async def accepted(cls, sock: socket.socket, context: ssl.SSLContext) -> Self:
         """Of a client; *sock* is closed where it fails."""
-        try:
-            return await cls._after_handshake(
-                context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-            )
-        except BaseException:
-            sock.close()
-            raise
+        return await cls._after_handshake(sock, partial(context.wrap_socket, server_side=True))
 
     @classmethod
-    async def _after_handshake(cls, sock: ssl.SSLSocket) -> Self:
+    async def _after_handshake(cls, sock: socket.socket, wrap: Callable[..., ssl.SSLSocket]) -> Self:
+        """Closes *sock* where it fails."""
         try:
-            await _when_ready(sock, sock.do_handshake)
+            sock = wrapped = wrap(sock, do_handshake_on_connect=False)
+            await _when_ready(wrapped, wrapped.do_handshake)
         except BaseException:
             sock.close()
             raise
-        return cls(sock)
+        return cls(wrapped)
 
     @property
     def names(self) -> set[str]:

@@ -4,6 +4,7 @@
 And what `make check` leaves to `make test` is marked.
 """
 
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -37,10 +38,34 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so in the background, a
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_HERE = Path(__file__).resolve().parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What is not chosen need not be read: a third of the tests."""
+    return True if "not thorough" in config.option.markexpr and _is_thorough(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before pytest chooses by marks."""
-    here = Path(__file__).resolve().parent
+    thorough = {path for path in {item.path for item in items} if _is_thorough(path)}
     for item in items:
-        if item.path.is_relative_to(here) and str(item.path.relative_to(here)) in THOROUGH:
+        if item.path in thorough:
             item.add_marker("thorough")
+
+
+def pytest_collection() -> None:
+    """Collecting makes a great many objects and no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What is there until the end need not be looked through each time that Python looks for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def _is_thorough(path: Path) -> bool:
+    return path.suffix == ".py" and path.is_relative_to(_HERE) and str(path.relative_to(_HERE)) in THOROUGH

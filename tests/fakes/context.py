@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import pkgutil
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, NodeUnreachableError
 from ganeti.master.allocators import BUILT_IN
 from ganeti.master.operation import Operation
+from ganeti.model import node_calls
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy
@@ -97,6 +100,8 @@ class FakeNodes:
             "os_validate": lambda _, **asked: {"name": "noop", "path": "/srv/ganeti/os", "valid": True},
         }
         self.dead: set[str] = set()
+        self.ill_formed: set[str] = set()
+        """Calls to which a test gives answers as no node gives them."""
 
     async def call(self, node_uuid: str, call: str, /, *, deadline_s: float | None = None, **arguments: Any) -> Any:
         name = self.config.node(node_uuid).name
@@ -108,7 +113,10 @@ class FakeNodes:
             raise handler
         if isinstance(checks := arguments.get("checks"), NodeChecks):
             arguments["checks"] = msgspec.to_builtins(checks)  # by 3.1's keys, as the node is asked
-        return handler(name, **arguments) if handler is not None else made_up(call)
+        if handler is None:
+            return made_up(call)
+        answer = handler(name, **arguments)
+        return answer if call in self.ill_formed else well_formed(call, answer)
 
     async def call_many(
         self, node_uuids: Iterable[str], call: str, /, *, deadline_s: float | None = None, **arguments: Any
@@ -122,6 +130,36 @@ class FakeNodes:
         return answers
 
 
+def well_formed(call: str, value: Any) -> Any:
+    """*value*, which is what a node may answer to *call*; raises `AssertionError` where a node never answers so.
+
+    A call that no node has, of a test of the engine, may be answered by anything.
+    """
+    if call not in requests():
+        return value
+    try:
+        unknown = _unknown(value, requests()[call].read(value))
+    except msgspec.ValidationError as err:
+        raise AssertionError(f"no node answers {call} so: {err}: {value!r}") from err
+    assert not unknown, f"no node's answer to {call} has these fields: {', '.join(unknown)}: {value!r}"
+    return value
+
+
+def _unknown(given: Any, typed: Any) -> list[str]:
+    """The fields of *given*, at any depth, that its type does not have."""
+    if isinstance(given, dict) and isinstance(typed, msgspec.Struct):
+        names = dict(zip(typed.__struct_encode_fields__, typed.__struct_fields__, strict=True))
+        lacking = [str(key) for key in given if key not in names]
+        pairs = [(given[key], getattr(typed, name)) for key, name in names.items() if key in given]
+    elif isinstance(given, dict) and isinstance(typed, dict):
+        lacking, pairs = [], list(zip(given.values(), typed.values(), strict=True))
+    elif isinstance(given, list | tuple) and isinstance(typed, list | tuple):
+        lacking, pairs = [], list(zip(given, typed, strict=False))
+    else:
+        return []
+    return lacking + [name for each in pairs for name in _unknown(*each)]
+
+
 def made_up(call: str) -> Any:
     """An answer of the call's type with nothing in it; None where there is none."""
     for value in (None, [], {}, {"settled": True}, {"status": "completed"}, False, "", 0):
@@ -133,6 +171,8 @@ def made_up(call: str) -> Any:
 
 @cache
 def requests() -> dict[str, type[NodeRequest[Any]]]:
+    for module in pkgutil.iter_modules(node_calls.__path__, f"{node_calls.__name__}."):
+        import_module(module.name)
     found, kinds = {}, [NodeRequest]
     while kinds:
         kinds += (below := kinds.pop().__subclasses__())

@@ -73,5 +73,6 @@ def test_what_there_is_not(ctx: FakeContext, parameters: dict[str, Any], words: 
 
 def test_an_answer_of_another_form_is_an_error_of_its_node(ctx: FakeContext) -> None:
     ctx.nodes.handlers["storage_list"] = lambda node, units: [{"name": 5}]
+    ctx.nodes.ill_formed = {"storage_list"}
     assert ask(ctx) == []
     assert "The answer to storage_list has not its form" in str(ctx.log.lines)

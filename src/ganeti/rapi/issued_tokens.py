@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import aiohttp
 import jwt
 import msgspec
 
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.issuers import Issuer, IssuersFile
+from ganeti.system.lean_aiohttp import aiohttp
 
 _log = logging.getLogger(__name__)
 KEPT_S: Final = 3600.0

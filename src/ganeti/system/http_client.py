@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from ganeti.base.errors import NodeTimeoutError
+from ganeti.system.lean_aiohttp import abc, aiohttp
 
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200
@@ -165,16 +164,16 @@ class _Session:
     """Those that are not answered yet."""
 
 
-class _Resolver(AbstractResolver):
+class _Resolver(abc.AbstractResolver):
     def __init__(self, address_of: AddressOf) -> None:
         self._address_of = address_of
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
+    ) -> list[abc.ResolveResult]:
         address = self._address_of(host)
         return [
-            ResolveResult(
+            abc.ResolveResult(
                 hostname=host,
                 host=address,
                 port=port,

@@ -6,11 +6,11 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 
-import aiohttp
 from yarl import URL
 
 from ganeti.base.errors import TransportError
 from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.system.lean_aiohttp import aiohttp
 
 _CONNECT_S = 5.0
 _ANSWER_S = 600.0

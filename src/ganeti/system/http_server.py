@@ -10,11 +10,10 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from ganeti.base.errors import TransportError
 from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
+from ganeti.system.lean_aiohttp import http_exceptions, web
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 BODY_PAUSE_S = 30.0
@@ -227,7 +226,7 @@ async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) 
 
 def _is_no_malformed_request(record: logging.LogRecord) -> bool:
     """Whoever reaches the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], http_exceptions.HttpProcessingError)
 
 
 _requests_log = logging.getLogger("ganeti.http.requests")

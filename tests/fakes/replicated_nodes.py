@@ -95,7 +95,7 @@ class ReplicatedNodes:
 
     def world(self, name: str) -> ReplicatedWorld:
         world = ReplicatedWorld(self.paths(name), name)
-        world.tools = self.groups[name].tools if name in self.groups else Path("/nowhere")
+        world.tools = self.groups[name].tools if name in self.groups else None
         world.settings, world.commands = self.settings(name), self.commands.setdefault(name, [])
         world.log = self.logged.append  # type: ignore[method-assign]
         return world

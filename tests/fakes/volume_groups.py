@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A volume group of a test's own on loop devices, with the real tools of LVM 2 (`tests/fakes/lvm/tool.py`)."""
+"""A volume group of a test's own on loop devices, with the real tools of LVM 2 (`tests/fakes/logical_volumes.py`)."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -9,14 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.logical_volumes import TOOLS, StandIn
+
+from ganeti.base.errors import CommandError
 from ganeti.noded.world import RealNodeWorld
 from ganeti.ports.node_world import Completed
-
-TOOLS = (
-    *("lvchange", "lvconvert", "lvcreate", "lvextend", "lvremove", "lvrename", "lvs"),
-    *("pvchange", "pvs", "vgcreate", "vgreduce", "vgs"),
-)
-TOOL = Path(__file__).parent / "lvm/tool.py"
 
 
 def lvm_program() -> str | None:
@@ -49,29 +45,23 @@ class VolumeGroup:
     def __init__(
         self, directory: Path, dev: Path, *, physical: int = 2, size_mib: int = 33, name: str = "xenvg"
     ) -> None:
-        self.tools, self.dev, self.name = directory / "tools", dev, name
-        self.tools.mkdir(parents=True)
-        self.on_host = on_host()
+        self.dev, self.name, self.on_host = dev, name, on_host()
+        directory.mkdir(parents=True)
         self.devices = [self._device(directory / f"pv{number}", size_mib) for number in range(physical)]
+        self.tools: StandIn | None = None
         if self.on_host:
             dev.mkdir(parents=True, exist_ok=True)
             (dev / "xenvg").symlink_to(f"/dev/{name}")
         else:
-            self._stand_in()
+            self.tools = StandIn(lvm_program() or "lvm", directory, self.devices, dev)
         self.run("vgcreate", "-s", "1m", self.name, *self.devices)
 
-    def _stand_in(self) -> None:
-        settings = {"lvm": lvm_program(), "devices": self.devices, "dev": str(self.dev)}
-        settings["library"] = os.environ.get("GANETI_LVM_LIBRARIES", "")
-        (self.tools / "settings.json").write_text(json.dumps(settings))
-        (self.tools / "locks").mkdir()
-        shutil.copy(TOOL, self.tools / "tool.py")
-        for tool in TOOLS:
-            (self.tools / tool).symlink_to("tool.py")
-
     def run(self, tool: str, *words: str) -> str:
-        program = tool if self.on_host else str(self.tools / tool)
-        return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
+        if self.tools is None:
+            return subprocess.run([tool, *words], check=True, capture_output=True, text=True).stdout
+        status, said, errors = self.tools.call(tool, list(words))
+        assert status == 0, f"{tool} {' '.join(words)} ended with status {status}: {errors}"
+        return said
 
     def volumes(self) -> list[str]:
         return sorted(self.run("lvs", "--noheadings", "-o", "lv_name", self.name).split())
@@ -92,11 +82,14 @@ class VolumeGroup:
 
 
 class ToolWorld(RealNodeWorld):
-    """A node whose tools lie in a directory of the test."""
+    """A node whose tools of LVM are those of a volume group; None are the machine's own."""
 
-    tools: Path
+    tools: StandIn | None
 
     async def run(self, argv: Sequence[str], **options: Any) -> Completed:
-        if (self.tools / argv[0]).exists():
-            argv = [str(self.tools / argv[0]), *argv[1:]]
-        return await super().run(argv, **options)
+        if self.tools is None or argv[0] not in TOOLS:
+            return await super().run(argv, **options)
+        status, said, errors = self.tools.call(argv[0], list(argv[1:]))
+        if status and options.get("check", True):
+            raise CommandError(f"{argv[0]} ended with status {status}: {' '.join((said + errors).split())}")
+        return Completed(tuple(argv), status, said, errors)

@@ -121,10 +121,15 @@ def serving_name(ctx: OperationContext) -> str:
 
 
 async def file_systems(ctx: OperationContext, newest: Known, name: str, place: Place) -> list[FileSystem]:
+    """What lies at *place*; raises `PrerequisiteError` where there is no such place."""
     disks = range(len(newest.backup.disks)) if place.disk is None else [place.disk]
     request = BackupFileSystems(name=name, disks=list(disks))
     found = await ask(ctx.nodes, newest.node_uuid, request)
-    return [each for each in found if place.has(each)]
+    meant = [each for each in found if place.has(each)]
+    if found and not meant:
+        there = ", ".join(where(each) for each in found)
+        raise PrerequisiteError(f"Backup {newest.backup.id} has nothing at that place: it has {there}", UNKNOWN_ENTITY)
+    return meant
 
 
 async def find_path(

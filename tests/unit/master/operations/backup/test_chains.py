@@ -17,10 +17,12 @@ from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.backup.create import CreateBackup
 from ganeti.master.operations.backup.description import description_of, sealed
+from ganeti.master.operations.backup.list_files import ListFiles
 from ganeti.master.operations.backup.prove import ProveBackup
 from ganeti.master.operations.backup.restore import RestoreBackup
 from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
+from ganeti.model.node_calls.backup_files import FileSystem
 from ganeti.model.node_calls.backups import Chunk, ChunkPiece, Kept, KeptFiles, OpenedMoment, StoredDisk
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import BACKUPS_KEY, Backups
@@ -219,3 +221,23 @@ def test_a_backup_boots_where_it_is_kept_if_all_that_its_guest_may_write_has_roo
     assert ("node3 backup_boot" in bed.ctx.story, "node3 instance_start" in bed.ctx.story) == (in_place, not in_place)
     said = [line for line in bed.ctx.lines if line.startswith("Restoring the backup to boot it")]
     assert len(said) == (not in_place) and all("has room for 63 MiB" in line for line in said)
+
+
+def test_a_place_that_a_backup_does_not_have_is_refused_with_those_it_has(bed: Bed) -> None:
+    bed.instance(1)
+    bed.backed_up("uuid-a")
+    held = [
+        FileSystem(disk=0, partition=1, offset=0, kind="ext4", readable=True),
+        FileSystem(disk=0, partition=2, offset=4096, kind="xfs", readable=True, volume="rl/root"),
+    ]
+    bed.handlers.update(
+        backup_serve=lambda node, /, **_: None,
+        backup_unserve=lambda node, /, **_: None,
+        backup_file_systems=lambda node, /, **_: plain(held),
+    )
+    found = run(ListFiles(instance_name="web1", volume="rl/root"), bed.ctx)
+    assert [each["volume"] for each in found["file_systems"]] == ["rl/root"]
+    sentence = "has nothing at that place: it has disk 0 partition 1, disk 0 partition 2 volume rl/root$"
+    for asked in ({"volume": "rl/home"}, {"partition": 3}, {"partition": 3, "path": "/etc"}):
+        with pytest.raises(PrerequisiteError, match=sentence):
+            run(ListFiles(instance_name="web1", **asked), bed.ctx)

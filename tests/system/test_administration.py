@@ -142,6 +142,28 @@ def test_words_and_files_reach_all_nodes(bed: FakeBed) -> None:
     assert bed.run("cat", "/etc/motd.new", node="node2") == "hello\n"
     bed.run("test", "-e", "/etc/motd.new", node="node3", expect=1)
     assert "no file '/nowhere'" in bed.run("gnt-cluster", "copyfile", "/nowhere", expect=1)
+    bed.run("gnt-cluster", "copyfile", "-g", "default", "/etc/motd.new")
+    assert bed.run("cat", "/etc/motd.new", node="node3") == "hello\n"
+    assert "node group 'green'" in bed.run("gnt-cluster", "copyfile", "-g", "green", "/etc/motd.new", expect=1)
+
+
+def test_a_node_is_switched_off_and_on_with_what_runs_there(bed: FakeBed) -> None:
+    lines = ["#!/bin/sh", 'echo "$@" >>/root/power.log', "case $1 in power-status) echo '{\"powered\": true}';; esac"]
+    bed.run("sh", "-c", 'printf "%s\\n" "$@" >/root/power; chmod 755 /root/power', "sh", *lines)
+    bed.run("gnt-cluster", "modify", "--node-parameters", "oob_program=/root/power")
+    bed.run(*ADD, "-t", "sharedfile", "-n", "node3", "power1")
+    bed.run("gnt-cluster", "epo", "-f", "node3")
+    shown = "gnt-node", "list", "--no-headers", "-o", "offline,powered", "node3"
+    assert bed.run(*shown).split() == ["Y", "N"]
+    assert "power1" not in bed.guests()
+    bed.run("gnt-cluster", "epo", "-f", "--on", "node3")
+    assert bed.run(*shown).split() == ["N", "Y"]
+    assert bed.guests()["power1"] == ["node3"]
+    said = bed.run("cat", "/root/power.log").splitlines()
+    assert [line for line in said if "status" not in line] == ["power-off node3", "power-on node3"]
+    bed.run("gnt-cluster", "modify", "--node-parameters", "oob_program=")
+    bed.run("gnt-instance", "remove", "-f", "power1")
+    bed.check()
 
 
 def test_a_delay_ends_when_somebody_connects_to_its_socket(bed: FakeBed) -> None:

@@ -106,6 +106,17 @@ def test_only_files_of_os_definitions_are_given_out(paths: Paths, tmp_path: Path
             assert get(paths, path, known=whole).status == 404
 
 
+def test_a_file_beyond_a_gigabyte_is_refused(paths: Paths, tmp_path: Path) -> None:
+    """One of a gigabyte is not; both are holes here."""
+    place = tmp_path / "srv/ganeti/os/image/base.tar"
+    whole = msgspec.structs.replace(WEB1, parameters={"os-package": ("/srv/ganeti/os/image/base.tar", "public")})
+    for size, status in ((1024**3, 200), (1024**3 + 1, 404)):
+        os.truncate(place, size)
+        reply = get(paths, "os/package", known=whole, method="HEAD")
+        assert reply.status == status
+    assert reply.body == b"The file is larger than a gigabyte\n"
+
+
 def test_a_restart_forgets_no_guest_and_others_cannot_read_the_file(paths: Paths) -> None:
     file = f"{paths.run_dir}/metad.json"
     first = guests(paths)

@@ -18,6 +18,7 @@ from ganeti.model.view import ConfigView
 from ganeti.wire.diagnose_report import EVACUATE_FAILOVER
 
 _SHUTDOWN_TIMEOUT_S = 120
+_RAISE_LIMIT = "raise the limit with gnt-cluster modify --maintenance-nodes-at-once"
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,12 @@ def _held_back(view: ConfigView, leaving: Leaving, room: NodeRoom | None, out: s
         return f"{node.name} is the master: run gnt-cluster master-failover on another candidate"
     if leaving.is_begun:
         return None
+    if not limit:
+        return f"no node may be taken out of service: {_RAISE_LIMIT}"
     if len(out - {node.uuid}) >= limit:
         names = ", ".join(sorted(view.node(uuid).name for uuid in out))
         return (
-            f"{len(out)} of at most {limit} nodes are out of service already ({names}): put one back, or raise the "
-            "limit with gnt-cluster modify --maintenance-nodes-at-once"
+            f"{len(out)} of at most {limit} nodes are out of service already ({names}): put one back, or {_RAISE_LIMIT}"
         )
     if room is None:
         return "the allocator has not said where its instances may go"

@@ -273,6 +273,10 @@ def test_a_limit_on_nodes_out_of_service_holds_back_and_says_so() -> None:
     steps(cluster, 8)
     assert sorted(statuses(cluster)) == ["completed", "noted"]
     assert "1 of at most 1 nodes are out of service already (n3)" in cluster.planned.held[0].why
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 0}))
+    cluster.step()
+    assert "no node may be taken out of service: raise the limit with gnt-cluster" in cluster.planned.held[0].why
+    cluster.commit(ChangeMaintenance(values={"nodes_at_once": 1}))
     done = next(each for each in cluster.maintenance.incidents if each.repair_status == "completed")
     del cluster.defects["n3"]
     cluster.remove_tag("n3", done.tag)

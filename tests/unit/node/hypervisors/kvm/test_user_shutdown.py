@@ -163,6 +163,7 @@ def test_a_qemu_that_does_not_quit_keeps_the_reason_of_its_end(node: Node) -> No
             async with await asyncio.start_unix_server(serve, sock=made):
                 node.follower.appeared(Path(node.path).name)
                 await node.ended()
+        assert next(handlers, None) is None, "it is told to quit once more"
 
     asyncio.run(story())
     assert not node.note.exists()

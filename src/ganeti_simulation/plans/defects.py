@@ -27,9 +27,18 @@ def _(player: Player, match: re.Match[str]) -> None:
     player.machine(match["node"]).diagnosis = {"status": match["status"], "command": "fix", "details": "sda"}
 
 
+@step("NODE forges a report that asks for (?P<status>live-repair|evacuate|evacuate-failover)")
+def _(player: Player, match: re.Match[str]) -> None:
+    """As somebody does who answers in place of its MonD and does not have the cluster's key."""
+    machine = player.machine(match["node"])
+    machine.diagnosis = {"status": match["status"], "command": "fix", "details": "sda"}
+    machine.forged_key = b"guessed"
+
+
 @step("NODE is well")
 def _(player: Player, match: re.Match[str]) -> None:
-    player.machine(match["node"]).diagnosis = {"status": "Ok"}
+    machine = player.machine(match["node"])
+    machine.diagnosis, machine.forged_key = {"status": "Ok"}, b""
 
 
 @step("user lifts the tags of NODE")

@@ -45,6 +45,8 @@ class Machine:
         self.calls = 0
         self.diagnosis: dict[str, Any] = {"status": "Ok"}
         """What its diagnose command says."""
+        self.forged_key = b""
+        """Signs that in place of the cluster's key, unless it is empty."""
         self.doom: int | None = None
         """At which of its system calls it loses power."""
         self.when_on: list[Callable[[], None]] = []

@@ -264,7 +264,10 @@ class Placements:
                 self._asking.pop(uuid, None)
 
     def _template(self, request: PlacementRequest) -> str:
-        """The disk template whose free space the request is about."""
+        """The disk template whose free space counts for the request."""
+        return _with_space(self._view, self._asked_template(request))
+
+    def _asked_template(self, request: PlacementRequest) -> str:
         view = self._view
         if isinstance(request, CountCapacity):
             return request.default_template
@@ -303,6 +306,15 @@ def _is_own(name: int | str, promise: Promise, owner: Owner, request: PlacementR
     if name != owner.name:
         return False
     return promise.instance in names_of(request)
+
+
+def _with_space(view: Configuration, asked: str) -> str:
+    """The template asked about; for one that keeps nothing on nodes, that of the instances which do.
+
+    Their nodes' failures are to be absorbed whatever is placed, and by the free space of no template nothing could be.
+    """
+    traits = traits_of(asked)
+    return asked if traits is None or traits.setting else _usual_template(view)
 
 
 def _usual_template(view: Configuration) -> str:

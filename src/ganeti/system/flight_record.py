@@ -67,13 +67,17 @@ class FlightRecord:
         self._descriptor = -1
 
     def _append(self, data: bytes) -> None:
-        if self._descriptor >= 0 and self._written + len(data) > self._limit_bytes:
+        if self._descriptor < 0:
+            self._open()
+        if self._written and self._written + len(data) > self._limit_bytes:
             self.close()
             os.replace(self._path, f"{self._path}.1")
-        if self._descriptor < 0:
-            self._descriptor = open_among_others(self._path, os.O_WRONLY | os.O_APPEND, 0o640)
-            self._written = os.fstat(self._descriptor).st_size
+            self._open()
         self._written += os.write(self._descriptor, data)
+
+    def _open(self) -> None:
+        self._descriptor = open_among_others(self._path, os.O_WRONLY | os.O_APPEND, 0o640)
+        self._written = os.fstat(self._descriptor).st_size
 
 
 def read(log_dir: str, about: Collection[str], since_s: float, most: int) -> list[Noted]:

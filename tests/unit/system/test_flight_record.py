@@ -19,13 +19,21 @@ def test_lines_of_all_daemons_are_read_in_order_of_time(tmp_path: Path) -> None:
     (tmp_path / "node-daemon.log").write_text("no record")
     assert [noted.text for noted in read(str(tmp_path), ["web1"], 0.0, 10)] == ["first", "second"]
     assert [noted.text for noted in read(str(tmp_path), [job(7)], 15.0, 10)] == ["second"]
-    assert [noted.text for noted in read(str(tmp_path), [], 0.0, 2)] == ["of others", "second"]
+    other.note(["web2"], "web1", 16.0)
+    assert len(read(str(tmp_path), ["web1"], 0.0, 10)) == 2, "a line that only says the name is not about it"
+    other.note(["web2"], "third", 17.0)
+    assert [noted.text for noted in read(str(tmp_path), [], 0.0, 2)] == ["third", "second"]
     assert read(f"{tmp_path}/none", [], 0.0, 10) == []
 
 
-def test_it_never_grows_beyond_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lines_each", [200, 7, 1])
+def test_it_never_grows_beyond_its_bound_and_keeps_the_newest(tmp_path: Path, lines_each: int) -> None:
+    """Also by a daemon that ends after some lines, or after each one, and is started again."""
     record = FlightRecord(str(tmp_path), "node-daemon", limit_bytes=2000)
     for number in range(200):
+        if number % lines_each == 0:
+            record.close()
+            record = FlightRecord(str(tmp_path), "node-daemon", limit_bytes=2000)
         record.note(["web1"], f"line {number}", float(number))
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 2 and max(sizes) <= 2000

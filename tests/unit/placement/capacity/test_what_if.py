@@ -55,6 +55,16 @@ def test_new_nodes_count_as_nodes_that_are_there() -> None:
     assert wanted[0]["one"] == 2 * count(before)[0]["one"]
 
 
+@pytest.mark.parametrize("asked", ["1:like=a", "1:memory=64g,disk=1000g,cpus=32"])
+def test_a_new_node_is_empty_and_usable_whatever_the_one_like_it_is(asked: str) -> None:
+    """The node itself needs as much memory as the others of its group."""
+    used = replace(node("a", used_mib=6 * GIB, disk_mib=GIB), node_memory_mib=2 * GIB)
+    ailing = replace(used, unavailable="offline", tags=("rack1",), cpu_load=3.0)
+    new = suppose(cluster(ailing, node("b")), read([asked], [])).cluster.nodes[-1]
+    assert (new.free_memory_mib, new.free_disk_mib, new.total_cpus) == (62 * GIB, 1000 * GIB, 32)
+    assert (new.unavailable, tuple(new.tags), new.cpu_load) == ("", (), None)
+
+
 def test_instances_of_a_lost_node_run_elsewhere_and_take_room_there() -> None:
     names = ("a", "b", "c")
     used = {"a": (8, 20), "b": (4, 20), "c": (0, 20)}
@@ -81,6 +91,9 @@ def test_what_cannot_move_is_named() -> None:
     before = cluster(node("a"), node("b"), node("c"), instances=(local, both))
     assert suppose(before, WhatIf(lost=("a", "b"))).down == ("w1", "w2")
     assert count(before, WhatIf(lost=("a", "b")))[1] == "0 instances would move, 2 would find no place: w1, w2"
+    many = tuple(replace(local, name=f"w{number}") for number in range(7))
+    told = count(cluster(node("a"), node("b"), instances=many), WhatIf(lost=("a",)))[1]
+    assert told == "0 instances would move, 7 would find no place: w0, w1, w2, w3, w4 and 2 more"
 
 
 def test_a_lost_group_moves_to_others() -> None:

@@ -151,6 +151,23 @@ def test_balancing_leaves_nodes_with_a_defect_alone() -> None:
     assert len(cluster.jobs) == jobs, "an even cluster is left alone"
 
 
+@pytest.mark.requirement("S4.37")
+@pytest.mark.parametrize("disk_moves", [False, True])
+def test_balancing_copies_disks_only_where_it_may(disk_moves: bool) -> None:
+    """All instances are on two of six nodes, with their mirrored disks."""
+    cluster = MaintainedCluster(template=MIRRORED)
+    for number, guest in enumerate(cluster.config.instances()):
+        cluster._put_guest(guest, *(("n1", "n2") if number % 3 else ("n2", "n1")))
+    cluster.commit(
+        ChangeMaintenance(values={"balance": True, "balance_threshold": 0.01, "balance_disk_moves": disk_moves})
+    )
+    question = balance_question(cluster.config, None, cluster.now_s)
+    assert question is not None and question.disk_moves is disk_moves
+    steps(cluster, 12)
+    assert cluster.opcodes("OP_INSTANCE_MIGRATE"), "instances go to where their other copy is at least"
+    assert bool(cluster.opcodes("OP_INSTANCE_REPLACE_DISKS")) is disk_moves
+
+
 def move(name: str, target: str) -> tuple[str, list[dict[str, str]]]:
     return name, [{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": name, "target_node": target}]
 

@@ -9,7 +9,15 @@ import pytest
 from tests.fakes.maintained_cluster import LOCAL, MIRRORED, MaintainedCluster
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.master.maintenance.changes import CancelIncident, ChangeMaintenance, ForgetIncident
+from ganeti.master.maintenance.changes import (
+    BeginRound,
+    CancelIncident,
+    ChangeMaintenance,
+    ForgetIncident,
+    RecordIncidents,
+    RecordRound,
+)
+from ganeti.master.maintenance.evacuations import leaving
 from ganeti.master.maintenance.sameness import identity
 from ganeti.model.objects import Incident
 
@@ -264,6 +272,19 @@ def test_the_master_is_not_taken_out() -> None:
     cluster.defects["n0"] = EVACUATE
     steps(cluster, 5)
     assert not cluster.jobs and "gnt-cluster master-failover" in cluster.planned.held[0].why
+
+
+def test_what_has_begun_goes_on_first_then_what_is_urgent_then_what_is_old() -> None:
+    """A limit on nodes at once lets the first of them go."""
+    cluster = MaintainedCluster()
+    actions = {"n1": "evacuate", "n2": "evacuate-failover", "n3": "evacuate", "n4": "evacuate-failover"}
+    for node, action in actions.items():
+        cluster.commit(RecordIncidents(noted=[(f"u-{node}", node, action, {"status": action})]))
+        cluster.commit(RecordIncidents(confirmed=[f"u-{node}"]))
+        cluster.now_s += 60
+    cluster.commit(BeginRound(token="t"))
+    cluster.commit(RecordRound(token="t", of_incidents={"u-n3": [7]}))
+    assert [each.node.name for each in leaving(cluster.config)] == ["n3", "n2", "n4", "n1"]
 
 
 def test_a_limit_on_nodes_out_of_service_holds_back_and_says_so() -> None:

@@ -23,6 +23,8 @@ pytestmark = [
 ]
 DIAGNOSE, REPAIR = "/etc/ganeti/node-diagnose-commands", "/etc/ganeti/node-repair-commands"
 STATE = "/var/lib/defect.json"
+CONNECTION_REFUSED = 7
+"""Exit status of curl."""
 WATCHER_S = 3000
 """Longer than the tests take; from an hour on nodes tell nobody of guests that end."""
 WELL = {"status": "Ok"}
@@ -126,6 +128,8 @@ def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> 
 def test_it_answers_on_its_port_and_runs_on_the_master_only(bed: FakeBed) -> None:
     assert get(bed, "/") == [1] and get(bed, "/1/status") == []
     assert get(bed, "/1/jobs") == [] and get(bed, "/1/evacuated") == []
+    elsewhere = machine.run(bed.layout, "node1", "curl", "-s", "http://127.0.0.1:1816/")
+    assert elsewhere.returncode == CONNECTION_REFUSED, "it listens on the master's address alone"
     posted = machine.run(bed.layout, "node1", "curl", "-s", "-X", "POST", f"http://{address(bed)}:1816/1/status")
     assert posted.stdout == "Only GET is answered here"
     said = bed.run("ganeti-maintd", "-f", node="node2", expect=11)

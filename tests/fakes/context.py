@@ -35,6 +35,7 @@ from ganeti.ports.luxid import (
     DescribeForAllocator,
     KeepCapacity,
     KnownCapacity,
+    NodesWithHooks,
     Question,
     RenewGroupState,
 )
@@ -205,6 +206,8 @@ class FakeContext:
         """What LuxiD keeps of capacity, by group."""
         self.group_states: dict[str, dict[str, Any]] = {}
         """What LuxiD would say of each group (uuid) that is renewed."""
+        self.hooks_present: dict[str, list[str]] = {}
+        """The phases for which nodes (uuids) say that they have scripts; the others do not say."""
         self.set_aside: list[tuple[int, str]] = []
         """Jobs whose files are damaged."""
         self.quicker: list[str] = []
@@ -238,6 +241,9 @@ class FakeContext:
     async def rung(self, within_s: float) -> bool:
         self.time_s += 0 if self.rings else within_s
         return self.rings
+
+    def hook_phases(self, path: str) -> list[str]:
+        return ["pre", "post"]
 
     def domain_secret(self) -> str:
         return "the secret of both"
@@ -279,7 +285,7 @@ class FakeContext:
     def client(self) -> Client:
         return self.job.job_id, "lock-1", 0
 
-    async def ask(self, question: Question[Any]) -> Any:
+    async def ask(self, question: Question[Any], *, patience_s: float = 0.0) -> Any:
         """As LuxiD, over the wire."""
         arguments = msgspec.json.encode(question)
         answer = self._answer(msgspec.json.decode(arguments, type=type(question)))
@@ -298,6 +304,8 @@ class FakeContext:
             case KeepCapacity(_, counted):
                 self.capacities |= counted
                 return list(counted)
+            case NodesWithHooks(_, nodes):
+                return {uuid: self.hooks_present[uuid] for uuid in nodes if uuid in self.hooks_present}
             case RenewGroupState(uuid):
                 self.story.append(f"renew {uuid}")
                 return self.group_states[uuid]

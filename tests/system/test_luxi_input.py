@@ -54,6 +54,7 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "KnownCapacity": [ME, {"x": {"iallocator": "hail"}}, True],
     "KnownIncidents": [],
     "MayContinue": [10**6, 1],
+    "NodesWithHooks": ["instance-add", ["uuid-of-none"]],
     "PlanMaintenance": [],
     "ReadFlightRecord": [1, 0.5],
     "RenewGroupState": ["x"],

@@ -8,13 +8,12 @@ import msgspec
 
 from ganeti.base.errors import TransportError, from_wire
 from ganeti.base.paths import Paths
-from ganeti.ports.luxid import Answer, Question
+from ganeti.ports.luxid import PATIENCE_S, Answer, Question
 from ganeti.system.unix_socket import connect
 from ganeti.wire.framing import Connection
 from ganeti.wire.luxi import VERSION
 
 _RETRY_S = 0.2
-_PATIENCE_S = 60.0
 
 
 class LuxiClient:
@@ -23,7 +22,7 @@ class LuxiClient:
     def __init__(self, paths: Paths) -> None:
         self._path = paths.luxi_socket
 
-    async def ask(self, question: Question[Answer], *, patience_s: float = _PATIENCE_S) -> Answer:
+    async def ask(self, question: Question[Answer], *, patience_s: float = PATIENCE_S) -> Answer:
         """Ask a job's question; raises what LuxiD answers, or `TransportError`."""
         arguments = msgspec.to_builtins(question)
         answer = await self.call(type(question).__name__, *arguments, patience_s=patience_s, only_asks=True)

@@ -21,6 +21,7 @@ from ganeti.daemons.master_start import as_master
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
 from ganeti.luxid.explain_calls import ExplainCalls
 from ganeti.luxid.filter_calls import FilterCalls
+from ganeti.luxid.hook_calls import HookCalls
 from ganeti.luxid.maintenance_calls import MaintenanceCalls
 from ganeti.luxid.placement.capacities import Capacities
 from ganeti.luxid.placement.placements import Placements
@@ -103,7 +104,8 @@ async def serve_clients(
     Recorder(record, QueueJobs(queue), follower, sources.asker).listen(queue)
     stories = RecordCalls(follower, sources.asker)
     calls = queries.of_resources() | handlers_of(
-        queue_calls, queries, filters, explanations, stories, placement, capacities, groups, maintenance
+        *(queue_calls, queries, filters, explanations, stories, placement, capacities, groups, maintenance),
+        HookCalls(nodes),
     )
     server = LuxiServer(calls, {SUBSCRIBE: stream_of(SUBSCRIBE, events.serve)})
     queue.start()

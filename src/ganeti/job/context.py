@@ -19,7 +19,9 @@ from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.job.bell import opened_bell
 from ganeti.master.locks.owners import Owner
 from ganeti.model import promises as model_promises
+from ganeti.model.node_calls.programs import Phase
 from ganeti.model.traits import Catalogue
+from ganeti.node import local_hooks
 from ganeti.ports.config import ConfigPort
 from ganeti.ports.context import Bell, JobIdentity, JobLogPort, Switches, UndoPort
 from ganeti.ports.luxid import Client
@@ -115,6 +117,9 @@ class MasterFiles:
                 f"The cluster domain secret {self._paths.cluster_domain_secret} cannot be read ({err.strerror}): make "
                 "one with gnt-cluster renew-crypto --new-cluster-domain-secret"
             ) from err
+
+    def hook_phases(self, path: str) -> list[Phase]:
+        return local_hooks.phases_present(self._paths, path)
 
     def switches(self) -> Switches:
         return Switches(JobFiles(self._paths).drained(), watcher_pause(self._paths))

@@ -17,6 +17,7 @@ from ganeti.ports.node_world import NodeWorld
 
 HOOKS_VERSION = "2"
 SKIPPED, FAILED, SUCCEEDED = 0, 1, 2
+PHASES: tuple[Phase, ...] = ("pre", "post")
 SCRIPT_TIMEOUT_S = 600.0
 _SCRIPT = re.compile(r"[a-zA-Z0-9_-]+")
 _DATA_DIR = "/var/lib/ganeti"
@@ -46,6 +47,18 @@ def scripts_in(paths: Paths, path: str, phase: Phase) -> list[str]:
         return sorted(os.listdir(f"{paths.hooks_dir}/{path}-{phase}.d"))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def phases_present(paths: Paths, path: str) -> list[Phase]:
+    """The phases whose directories hold anything, or cannot be read: whoever runs them meets that."""
+    return [phase for phase in PHASES if _has_scripts(paths, path, phase)]
+
+
+def _has_scripts(paths: Paths, path: str, phase: Phase) -> bool:
+    try:
+        return bool(scripts_in(paths, path, phase))
+    except OSError:
+        return True
 
 
 class OwnHooks:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.programs import Phase
 from ganeti.model.promises import Promise, Promises
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
@@ -173,6 +174,10 @@ class MasterFilesPort(Protocol):
         ...
 
     def switches(self) -> Switches: ...
+
+    def hook_phases(self, path: str) -> list[Phase]:
+        """The phases of one kind of hooks that have anything to run on the master itself."""
+        ...
 
     def domain_secret(self) -> str:
         """What this cluster has in common with those it exchanges instances with; raises `PrerequisiteError`."""

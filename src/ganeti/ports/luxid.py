@@ -14,6 +14,8 @@ from ganeti.model.capacity import Capacity
 from ganeti.model.placement_requests import PlacementRequest
 
 Answer = TypeVar("Answer")
+PATIENCE_S = 60.0
+"""How long a LuxiD that is being restarted is waited for."""
 Plain = dict[str, Any]
 Client = tuple[int | str, str, int]
 """Who asks: job id, lock file, process id (the ClientId of 3.1)."""
@@ -31,8 +33,8 @@ class Question(msgspec.Struct, Generic[Answer], array_like=True, forbid_unknown_
 class LuxidPort(Protocol):
     """The one door from a job to LuxiD."""
 
-    async def ask(self, question: Question[Answer]) -> Answer:
-        """Raises `GanetiError` where LuxiD cannot answer."""
+    async def ask(self, question: Question[Answer], *, patience_s: float = PATIENCE_S) -> Answer:
+        """Raises `GanetiError` where LuxiD cannot answer, or is away for *patience_s*."""
         ...
 
 
@@ -41,6 +43,17 @@ class MayContinue(Question[bool]):
 
     job_id: int
     attempt: int
+
+
+class NodesWithHooks(Question[dict[str, list[str]]]):
+    """Which phases of one kind of hooks have anything to run, by node (uuid).
+
+    LuxiD keeps connections to the nodes, so it asks them with less effort than a job. A node that does not say is
+    missing in the answer.
+    """
+
+    path: str
+    nodes: list[str]
 
 
 class RenewGroupState(Question[Plain]):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Hook scripts around an operation: where they run, what a failure means (protocols 10)."""
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from ganeti.base.errors import GanetiError, HooksAbort, NodeTimeoutError, NodeUnreachableError
 from ganeti.master.hook_environment import config_update_environment, post_environment, pre_environment
@@ -10,9 +11,14 @@ from ganeti.master.operation import Hooks, Operation
 from ganeti.model.node_calls.programs import HooksRunner, Phase
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import JobLogPort, OperationContext
+from ganeti.ports.luxid import NodesWithHooks
 from ganeti.ports.nodes import ask_many
 
 _FAILED = 1
+_ASK_S: Final = 5.0
+"""How long LuxiD may take to say which nodes have hooks; then all are called."""
+_FRESH_S: Final = 1.0
+"""How long its answer counts: a script that somebody installs while an operation is at work is run after it."""
 
 
 class HookRunner:
@@ -25,6 +31,8 @@ class HookRunner:
         self._hooks = hooks
         self._context = context
         self._log = log
+        self._present: tuple[float, Mapping[str, Sequence[str]]] | None = None
+        """When nodes other than the master have said which phases have scripts, and what they said."""
 
     async def run_pre(self) -> None:
         """Run the pre hooks; one that fails aborts the operation, an unreachable node does not."""
@@ -72,6 +80,9 @@ class HookRunner:
         view = self._view()
         names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in nodes}
         online = [uuid for uuid in dict.fromkeys(nodes) if not getattr(view.get("nodes", uuid), "offline", False)]
+        online = await self._with_scripts(path, phase, online, view.cluster.master_node)
+        if online:
+            self._present = None  # a script may install others
         failed: list[list[str]] = []
         for answer in await ask_many(self._context.nodes, online, HooksRunner(path=path, phase=phase, env=env)):
             name = names[answer.node_uuid]
@@ -82,3 +93,26 @@ class HookRunner:
             else:
                 failed += [[name, item[0], item[2]] for item in answer.value if item[1] == _FAILED]
         return failed
+
+    async def _with_scripts(self, path: str, phase: Phase, nodes: Sequence[str], master: str) -> list[str]:
+        """Leave out the nodes that have nothing to run: most have no hooks, and to call them costs a connection."""
+        called: set[str] = set()
+        if master in nodes and phase in self._context.master.hook_phases(path):
+            called.add(master)
+        if others := [uuid for uuid in nodes if uuid != master]:
+            present = await self._phases_present(path, others)
+            called.update(uuid for uuid in others if phase in present.get(uuid, (phase,)))
+        return [uuid for uuid in nodes if uuid in called]
+
+    async def _phases_present(self, path: str, nodes: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """What nodes say themselves; one that does not say is missing."""
+        now_s = self._context.clock.now_s()
+        if self._present is not None and 0 <= now_s - self._present[0] < _FRESH_S:
+            return self._present[1]
+        try:
+            async with asyncio.timeout(_ASK_S):
+                present = await self._context.luxid.ask(NodesWithHooks(path, list(nodes)), patience_s=0.0)
+        except (GanetiError, TimeoutError):  # then they are called
+            return {}
+        self._present = now_s, present
+        return present

@@ -37,6 +37,13 @@ class HooksRunner(NodeRequest[list[tuple[str, int, str]]], frozen=True, kw_only=
     env: dict[str, str]
 
 
+class HooksPresent(NodeRequest[list[Phase]], frozen=True, kw_only=True):
+    """Give the phases of one kind of hooks whose directories hold anything: the others have nothing to run."""
+
+    asked_by_plans = True
+    path: str
+
+
 class RunOob(NodeRequest[str], frozen=True, kw_only=True):
     """Give what the out-of-band program prints; raises `ExecutionError` if it fails or takes *timeout* seconds."""
 

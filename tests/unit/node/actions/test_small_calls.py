@@ -40,6 +40,15 @@ def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pyte
             node.call("hooks_runner", path=path, phase=phase, env={})
 
 
+def test_a_node_says_which_hooks_it_has(node) -> None:
+    assert node.call("hooks_present", path="instance-add") == []
+    node.program("/etc/ganeti/hooks/instance-add-post.d/10-first", "exit 0")
+    os.makedirs(node.paths.under("/etc/ganeti/hooks/instance-add-pre.d"))
+    assert node.call("hooks_present", path="instance-add") == ["post"]
+    with pytest.raises(ParameterError):
+        node.call("hooks_present", path="../x")
+
+
 @pytest.mark.requirement("S5.1", "S5.3", "S5.5", "S5.6")
 def test_an_allocator_gets_a_file_and_its_words_come_back(node) -> None:
     node.program("/usr/lib/ganeti/iallocators/mine", 'cat "$1"; shift; echo " $@"')

@@ -39,6 +39,8 @@ class Teller:
         self._newer: dict[str, asyncio.Event] = {}
         """Set where another generation is to be told than the one that is."""
         self._is_refused = False
+        self._disbelieved: set[str] = set()
+        """Disks whose newest generation the master does not believe: that says nothing of other disks."""
 
     def note(self, disk: Opened, generation: int) -> None:
         """The copy of *disk* on this node has this generation, and the other one has not. For now: a node alone has no
@@ -48,6 +50,7 @@ class Teller:
             return
         is_told = disk.uuid not in self._untold
         self._untold[disk.uuid] = generation
+        self._disbelieved.discard(disk.uuid)
         self._newer.setdefault(disk.uuid, asyncio.Event()).set()
         if is_told:
             self._background.start(self._tell(disk), f"telling that a copy of disk {disk.image} is lost")
@@ -60,7 +63,8 @@ class Teller:
         if name == disk.peer or not addresses:
             return
         while disk.uuid in self._untold:
-            left_s = begun_s + (REFUSED_S if self._is_refused else WAIT_S) - loop.time()
+            is_hurried = self._is_refused or disk.uuid in self._disbelieved
+            left_s = begun_s + (REFUSED_S if is_hurried else WAIT_S) - loop.time()
             if left_s <= 0:
                 _log.warning("disk %s: its guest goes on, the master does not know that a copy is lost", disk.image)
                 return
@@ -80,8 +84,12 @@ class Teller:
             newer.clear()
             generation = self._untold[disk.uuid]
             fault = await self._tell_once(LossReport(self._node, disk.uuid, generation))
-            if not fault.text and self._untold[disk.uuid] == generation:
-                del self._untold[disk.uuid], self._newer[disk.uuid]
+            if self._untold[disk.uuid] == generation:
+                self._disbelieved.discard(disk.uuid)
+                if fault.is_disbelieved:
+                    self._disbelieved.add(disk.uuid)
+                if not fault.text:
+                    del self._untold[disk.uuid], self._newer[disk.uuid]
             self._changed.set()
             if not fault.text:
                 continue
@@ -99,5 +107,5 @@ class Teller:
         fault = await send_report(
             self._master()[1], PATH, lambda: write_loss_report(report, time.time(), self._key()), self._port
         )
-        self._is_refused = fault.is_refused or fault.is_disbelieved
+        self._is_refused = fault.is_refused
         return fault

@@ -131,3 +131,29 @@ def test_the_pause_grows_longer_after_a_report_that_is_not_believed(monkeypatch:
         assert 1 < len(master.heard) < 10
 
     play(story)
+
+
+def test_a_guest_waits_for_its_own_report_while_that_of_another_disk_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The master is slow to note what it believes; that it refused another report a moment ago says nothing of it."""
+    for name, seconds in (("WAIT_S", 60.0), ("REFUSED_S", 0.1), ("_AGAIN_S", 50.0)):
+        monkeypatch.setattr(telling, name, seconds)
+    other = Opened(uuid="other", image="/srv/other", role=PRIMARY, peer="node2")
+
+    async def story(master: Master, teller: Teller) -> None:
+        master.fault, master.faults = b"403 Forbidden", 1
+        master.may_answer.set()
+        teller.note(other, 6)
+        await teller.wait(other)
+        master.may_answer.clear()
+        for disk, generation in ((DISK, 6), (other, 7)):
+            teller.note(disk, generation)
+            waiting = asyncio.create_task(teller.wait(disk))
+            done, _ = await asyncio.wait([waiting], timeout=0.5)
+            assert not done
+            master.may_answer.set()
+            await waiting
+            master.may_answer.clear()
+
+    play(story)

@@ -25,6 +25,7 @@ _FIRST_CRC = 0xF597A6CF
 _MAGIC = b" LVM2 x[5A%r0N*>"
 _IGNORED = 1
 _DEEPEST = 10
+_NAME = re.compile(r"[A-Za-z0-9+_.-]{1,127}")
 _TOKEN = re.compile(r'\s+|#[^\n]*|(?P<word>[{}=\[\],]|"(?:[^"\\]|\\.)*"|[^\s{}=\[\],"#]+)')
 
 
@@ -44,7 +45,7 @@ class Reader:
             return []
         top = parsed(text)
         for name, group in top.items():
-            if isinstance(group, dict) and "physical_volumes" in group:
+            if isinstance(group, dict) and "physical_volumes" in group and _NAME.fullmatch(name):
                 return self._volumes(own, name, group)
         raise DamagedError("its metadata name no volume group")
 
@@ -58,7 +59,7 @@ class Reader:
         found = []
         for name, volume in list(_sections(group, "logical_volumes").items())[:_MOST_VOLUMES]:
             status = volume.get("status")
-            if isinstance(status, list) and "VISIBLE" in status:
+            if isinstance(status, list) and "VISIBLE" in status and _NAME.fullmatch(name):
                 found.append({"name": f"{group_name}/{name}", "pieces": _pieces(volume, begins, extent)})
         return found
 
@@ -187,7 +188,7 @@ def main(words: list[str]) -> int:
         for volume in Reader(os.open(words[0], os.O_RDONLY | os.O_CLOEXEC), int(words[1])).volumes():
             print(json.dumps(volume))
         sys.stdout.flush()
-    except (DamagedError, struct.error, ValueError, IndexError) as err:
+    except (DamagedError, struct.error, ValueError, IndexError, OverflowError, MemoryError) as err:
         print(f"the physical volume of LVM is damaged: {err}", file=sys.stderr)
         return 1
     except OSError as err:

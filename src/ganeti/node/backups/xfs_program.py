@@ -207,7 +207,7 @@ class Xfs:
             at += length
 
     def _extents(self, inode: Inode) -> Iterator[Extent]:
-        """In the order of the file, which is checked: so they come to an end."""
+        """In the order of the file, which is checked, and no block of a tree is empty: so they come to an end."""
         if inode.format == _EXTENTS:
             found = self._records(inode.fork, 0, inode.extents)
         elif inode.format == _BTREE:
@@ -224,7 +224,7 @@ class Xfs:
     def _tree(self, root: bytes) -> Iterator[Extent]:
         level, count = struct.unpack_from(">HH", root, 0)
         most = (len(root) - 4) // 16
-        if not 0 < level <= _DEEPEST_TREE or count > most:
+        if not 0 < level <= _DEEPEST_TREE or not 0 < count <= most:
             raise DamagedError("the tree of a file's extents is damaged")
         for pointer in struct.unpack_from(f">{count}Q", root, 4 + most * 8):
             yield from self._node(pointer, level - 1)
@@ -234,7 +234,7 @@ class Xfs:
         header = 72 if self._is_5 else 24
         found, count = struct.unpack_from(">HH", data, 4)
         most = (self._block - header) // 16
-        if data[:4] != (b"BMA3" if self._is_5 else b"BMAP") or found != level or count > most:
+        if data[:4] != (b"BMA3" if self._is_5 else b"BMAP") or found != level or not 0 < count <= most:
             raise DamagedError("the tree of a file's extents is damaged")
         if not level:
             yield from self._records(data, header, count)
@@ -311,7 +311,7 @@ def main(words: list[str]) -> int:
             for piece in xfs.content(int(words[3]), int(words[4])):
                 sys.stdout.buffer.write(piece)
         sys.stdout.flush()
-    except (DamagedError, struct.error, IndexError) as err:
+    except (DamagedError, struct.error, IndexError, ValueError, OverflowError, MemoryError) as err:
         print(f"the XFS file system is damaged: {err}", file=sys.stderr)
         return 1
     except OSError as err:

@@ -27,6 +27,8 @@ def foretold(path: str) -> list[str]:
             cluster, _ = text.read(file.read())
     except (OSError, UnicodeDecodeError) as err:
         raise PrerequisiteError(f"{path} cannot be read: {getattr(err, 'strerror', None) or err}") from err
+    except text.TextError as err:
+        raise PrerequisiteError(f"{path} is no text file of a cluster, as hscan writes it: {err}") from err
     lines = [f"What placement would say, by {path}:"]
     lines += [f"  - {sentence}" for sentence in (*_new(cluster), *_emptied(cluster))]
     return lines

@@ -9,13 +9,17 @@ lvcreate and lvextend, with a second volume of its group on another disk.
 
 from __future__ import annotations
 
+import json
 import lzma
 import os
 import random
 import stat
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.fakes.one_node import OneNode
@@ -203,3 +207,60 @@ def test_no_damage_makes_them_fail_otherwise_or_run_on(tmp_path: Path) -> None:
                 command = [sys.executable, "-IS", program.__file__, str(path), *words]
                 done = subprocess.run(command, capture_output=True, timeout=60, check=False)
                 assert done.returncode in (0, 1) and b"Traceback" not in done.stderr, done.stderr
+
+
+def asked(program: ModuleType, path: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-IS", str(program.__file__), str(path), *words]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False)
+
+
+def test_a_tree_of_empty_blocks_ends(tmp_path: Path) -> None:
+    """Each block of it names the one below 251 times, the lowest names nothing: no order of extents ends that."""
+    content = bytearray(image("xfs/xfs5"))
+    block, group_log, first, deep = 4096, content[124], 3000, 12
+    for level in range(deep):
+        head = b"BMA3" + struct.pack(">HH", level, 251 if level else 0)
+        pointers = struct.pack(">Q", (1 << group_log) + first + level - 1) * 251 if level else b""
+        at = (block + first + level) * block
+        content[at : at + block] = (head.ljust(72 + 251 * 8, b"\0") + pointers).ljust(block, b"\0")
+    inode = 141 * 512
+    size = content[inode + 82] * 8 or 512 - 176
+    content[inode + 5] = 3
+    root = struct.pack(">HH", deep, 1).ljust(4 + (size - 4) // 16 * 8, b"\0")
+    root += struct.pack(">Q", (1 << group_log) + first + deep - 1)
+    content[inode + 176 : inode + 176 + len(root)] = root
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    done = asked(xfs_program, path, "0", "cat", "141", "8192")
+    assert done.returncode == 1 and b"the tree of a file's extents is damaged" in done.stderr
+
+
+def test_numbers_beyond_any_disk_are_said(tmp_path: Path) -> None:
+    content = bytearray(image("xfs/xfs5"))
+    struct.pack_into(">Q", content, 56, (1 << 63) - 1 - (1 << 20))
+    struct.pack_into(">II", content, 84, (1 << 31) - 1, (1 << 32) - 1)
+    content[124] = 31
+    path = tmp_path / "image"
+    path.write_bytes(content)
+    done = asked(xfs_program, path, "0", "list", "0")
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1 and b"is damaged" in done.stderr
+
+
+def test_a_name_that_lvm_does_not_give_is_none(tmp_path: Path) -> None:
+    """Names stand in every line: one of a megabyte would fill the memory of whoever reads the lines."""
+    content = image("lvm/head")
+    area = struct.unpack_from("<QQII", content, 4096 + 40)
+    text = content[4096 + area[0] : 4096 + area[0] + area[1]]
+    for old, new, said in ((b"rl-web {", b"rl\x1bweb {", []), (b"\nwide {", b"\nwi/de {", ["away", "boot", "root"])):
+        changed = text.replace(old, new)
+        assert len(changed) >= len(text) and changed != text
+        changed = changed.rstrip(b"\0") + b"\0"
+        metadata = bytearray(content)
+        metadata[4096 + area[0] : 4096 + area[0] + len(changed)] = changed
+        checksum = zlib.crc32(changed, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+        struct.pack_into("<QI", metadata, 4096 + 48, len(changed), checksum)
+        path = tmp_path / "image"
+        path.write_bytes(metadata)
+        done = asked(lvm_program, path, "0")
+        names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+        assert sorted(names) == [f"rl-web/{name}" for name in said], done.stderr

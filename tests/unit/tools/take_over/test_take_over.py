@@ -339,3 +339,10 @@ def test_exports_that_the_other_does_not_look_for_are_named(tmp_path: Path) -> N
     (ours / "web").mkdir()
     (remark,) = part.look(Look(cluster_name="cluster", back=True)).remarks
     assert remark.startswith(f"there are exports in {ours}, and Debian's Ganeti 3.0 looks for them in {theirs.parent}")
+
+
+def test_a_file_that_is_no_text_of_a_cluster_is_named(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("nothing\n")
+    with pytest.raises(PrerequisiteError, match=f"^{bad} is no text file of a cluster"):
+        foretold(str(bad))

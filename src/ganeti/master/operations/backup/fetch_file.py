@@ -91,7 +91,7 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
             while piece := await ask(ctx.nodes, newest.node_uuid, BackupReadFile(name=name, offset=offset)):
                 await ask(ctx.nodes, master, FetchedWrite(name=kept, offset=offset, data=piece))
                 offset += len(piece)
-                ctx.log.progress(f"{found.file.name} is copied", offset, max(size, 1))
+                ctx.log.progress(f"{shown(found.file.name)} is copied", offset, max(size, 1))
                 ctx.stop_if_cancelled()
             if offset != size:
                 raise ExecutionError(f"{shown(found.path)} has changed its size while it was copied: try again")

@@ -4,6 +4,8 @@
 from typing import Annotated, Any
 
 from ganeti.base.command import Argument, Command
+from ganeti.base.errors import UNKNOWN_ENTITY, PrerequisiteError
+from ganeti.base.names import shown
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.backup.chains import Found, Known, find_backups, of_name
 from ganeti.master.operations.parameters import Text
@@ -47,12 +49,23 @@ class ListBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_unknow
         for sentence in checked.silent:
             ctx.log.warning(f"Backups may be left out: {sentence}")
         view = ctx.config.view()
-        wanted = None if self.instance_name is None else of_name(checked, view, self.instance_name)
+        wanted = None if self.instance_name is None else self._wanted(checked, view, self.instance_name)
         rows = [_row(each) for each in checked.backups if wanted is None or each.backup.instance_uuid in wanted]
         for bad in checked.unusable:
             if wanted is None or bad.instance_uuid in wanted:
                 rows.append({"node": bad.node_name, "id": bad.id, "instance": bad.instance_uuid, "fault": bad.why})
         return rows
+
+    def _wanted(self, found: Found, view: ConfigView, name: str) -> set[str]:
+        """UUIDs of instances; raises `PrerequisiteError` where none has this name, and no backup is of one."""
+        uuids = of_name(found, view, name)
+        if not uuids:
+            away = f" ({'; '.join(found.silent)})" if found.silent else ""
+            raise PrerequisiteError(
+                f"There is no instance {shown(name)}, nor a backup of one{away}: gnt-backup history lists all backups",
+                UNKNOWN_ENTITY,
+            )
+        return uuids
 
 
 def _row(known: Known) -> Row:

@@ -16,6 +16,7 @@ from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.operations.backup.chains import GONE, find_backups
 from ganeti.master.operations.backup.create import CreateBackup
 from ganeti.master.operations.backup.forget import ForgetBackups
+from ganeti.master.operations.backup.history import ListBackups
 from ganeti.master.operations.backup.prove import ProveBackup
 from ganeti.master.operations.backup.restore import RestoreBackup
 from ganeti.model.node_calls.backups import Chunk
@@ -230,3 +231,10 @@ def test_a_new_backup_builds_on_no_damage(kept: Kept, damaged: str) -> None:
     kept.file(f"{damaged}/disk0.0.index", WEB_UUID).unlink()
     chain, *_ = asyncio.run(asked.gather(ctx, config))  # type: ignore[arg-type]
     assert chain == [] and "This backup has everything, and builds on none" in ctx.lines[-1]
+
+
+def test_the_history_of_a_name_that_nobody_has_is_refused(kept: Kept) -> None:
+    kept.make("b0", "", {0: b"0"})
+    assert [row["id"] for row in run(ListBackups(instance_name="web"), kept.ctx)] == ["b0"]
+    with pytest.raises(PrerequisiteError, match="There is no instance nosuch, nor a backup of one"):
+        run(ListBackups(instance_name="nosuch"), kept.ctx)

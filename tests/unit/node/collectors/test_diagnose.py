@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The self-diagnose collector: what is not as it must be counts as a node that is well (S4.3-S4.14)."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -9,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
+from ganeti.node.collectors.looks import OwnLooks
 from ganeti.node.white_list import fault_of
 from ganeti.wire import confd
 
@@ -154,3 +157,18 @@ def test_the_example_of_the_documents_keeps_the_contract(tmp_path, status, told)
     if told is not None:
         details = {"details": f"{tmp_path}/diska fails"} if told["status"] == "evacuate" else {}
         assert diagnose.read(done.stdout) == (told | details, "")
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o757])
+def test_a_command_that_is_not_as_it_must_be_does_not_run(tmp_path, mode):
+    paths = Paths(root=str(tmp_path))
+    directory = Path(paths.diagnose_commands_dir)
+    directory.mkdir(parents=True, mode=0o755)
+    command, mark = directory / "check-disks", tmp_path / "has-run"
+    command.write_text(f'#!/bin/sh\n: > {mark}\necho \'{{"status": "evacuate"}}\'\n')
+    command.chmod(mode)
+    told = asyncio.run(OwnLooks(paths, [], lambda key: []).diagnosed("check-disks"))
+    may_run = mode == 0o755 and US == (0, 0)
+    assert mark.exists() == may_run
+    assert told.original["status"] == ("evacuate" if may_run else "Ok")
+    assert bool(told.fault) == (not may_run)

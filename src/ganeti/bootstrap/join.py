@@ -74,23 +74,22 @@ class Joining:
         self._talk.say({"state": ASKED})
 
     def keep(self) -> None:
-        """The machine is a node: let its other daemons have started, and go."""
-        self._finish(KEEP)
+        """The machine is a node, and starts its other daemons by itself."""
+        self._talk.say({"state": KEEP})
+        self._is_open = False
+        self._talk.part(SET_UP_WITHIN_S)
 
     def take_back(self) -> None:
         """The cluster has not taken the machine: leave it as it was before."""
-        self._finish(TAKE_BACK)
+        self._talk.say({"state": TAKE_BACK})
+        self._is_open = False
+        self._talk.end(SET_UP_WITHIN_S)
 
     def close(self) -> None:
         """Say no more: what the machine does then, it has been told."""
         if self._is_open:
             self._is_open = False
             self._talk.end(SET_UP_WITHIN_S if self._is_asked else 0.0)
-
-    def _finish(self, word: str) -> None:
-        self._talk.say({"state": word})
-        self._is_open = False
-        self._talk.end(SET_UP_WITHIN_S)
 
 
 def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:

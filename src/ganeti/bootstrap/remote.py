@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Thread, Timer
+from threading import Timer
 from typing import Any
 
 from ganeti.base.errors import UNREADABLE_JSON, CommandError
@@ -19,6 +19,7 @@ HELPERS = "/usr/lib/ganeti"
 CONNECT_WITHIN_S = 10
 PASSWORD_WITHIN_S = 300.0
 SSH_FAILED = 255
+_SAID_BYTES = 64 * 1024
 READY, ASKED, KEEP, TAKE_BACK = "ready", "asked", "keep", "take back"
 """Words of a joining's conversation, besides the two requests and their answer."""
 
@@ -146,30 +147,28 @@ class Conversation:
         assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(OSError):
             self._process.stdin.close()
-        try:
-            status = self._process.wait(within_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        self._listener.join()
+        watch = Timer(within_s, self._process.kill)  # a wait with a limit looks only every 50 ms
+        watch.start()
+        status = self._process.wait()
+        watch.cancel()
+        if not self._said.closed:
+            with self._said as said:
+                self._errors = os.pread(said.fileno(), _SAID_BYTES, 0).decode(errors="replace")
         self._process.stdout.close()
         return status
 
+    def part(self, within_s: float) -> None:
+        """Hear the helper's last message; that it and ssh end afterwards, nobody waits for."""
+        with suppress(CommandError):  # the connection broke: the helper knows what to do then
+            self.hear(within_s)
+
     def _begin(self) -> None:
         words = [*self._remote.ssh_words(self._left.pop(0)), "--", *self._command]
+        self._said = os.fdopen(os.memfd_create("ssh-errors"), "rb", 0)
         try:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
         except FileNotFoundError as err:
             raise CommandError("The program ssh was not found: install the package that brings it") from err
-        self._listener = Thread(target=self._keep_errors, args=(self._process,), daemon=True)
-        self._listener.start()
-
-    def _keep_errors(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stderr is not None
-        with process.stderr as stream:
-            self._errors = stream.read().decode(errors="replace")
 
 
 def _has_terminal() -> bool:

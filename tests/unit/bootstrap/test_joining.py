@@ -380,6 +380,10 @@ class Talk:
         self._ours.write(json.dumps(message).encode() + b"\n")
         self._ours.flush()
 
+    def part(self, within_s: float) -> None:
+        assert self.hear(within_s) == {"state": "keep"}
+        self.end()
+
     def end(self, within_s: float = 0) -> None:
         with contextlib.suppress(OSError):
             self._sockets[0].shutdown(socket.SHUT_WR)

@@ -123,3 +123,21 @@ def test_what_a_shell_prints_before_the_helper_is_passed_over(
         with pytest.raises(CommandError, match="answered with something else than JSON"):
             talk.hear(60)
     talk.end()
+
+
+@pytest.mark.parametrize("command", ['echo \'{"state": "keep"}\'; exec sleep 600', "exit 255"])
+def test_after_the_last_word_nobody_waits_for_the_helper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    started, made = subprocess.Popen, []
+
+    def ssh(words: Sequence[str], **options: Any) -> Any:
+        made.append(started(["sh", "-c", command], **options))
+        return made[-1]
+
+    monkeypatch.setattr(remote_module.subprocess, "Popen", ssh)
+    talk = remote(tmp_path, Recorder()).begin("node-daemon-setup")
+    talk.part(600)
+    assert made[0].poll() == (255 if command == "exit 255" else None)
+    made[0].kill()
+    talk.end()

@@ -34,6 +34,23 @@ def offered(bed: FakeBed, *options: str) -> tuple[machine.subprocess.Popen[str],
     return waiting, lines[1].split()
 
 
+HOOK = "/etc/ganeti/hooks/node-add-pre.d/refuse"
+STATE = "ls -A /var/lib/ganeti; /usr/lib/ganeti/daemon-util check ganeti-noded && echo noded; true"
+
+
+def test_a_machine_whose_job_fails_is_as_it_was(bed: FakeBed) -> None:
+    before = bed.run("sh", "-c", STATE, node="node2")
+    script = f"mkdir -p $(dirname {HOOK}); printf '#!/bin/sh\\necho not today; exit 1\\n' >{HOOK}; chmod 755 {HOOK}"
+    bed.run("sh", "-c", script)
+    waiting, words = offered(bed)
+    told = bed.run("gnt-node", "join", "node1", words[3], node="node2", expect=1)
+    assert "has not taken this machine in" in told
+    out, errors = waiting.communicate(timeout=60)
+    assert waiting.returncode and "not today" in out + errors
+    assert bed.run("sh", "-c", STATE, node="node2") == before
+    bed.run("rm", HOOK)
+
+
 def test_a_machine_joins_with_a_token_and_no_ssh(bed: FakeBed) -> None:
     bed.run("sh", "-c", "kill $(cat /run/sshd.pid)", node="node2")
     waiting, words = offered(bed)

@@ -4,7 +4,7 @@
 One TLS connection. The token is a secret and the digest of the certificate that the master shows: by the digest the
 machine knows the master, by the secret the master knows the machine. Each message is one line of JSON: the machine says
 secret and name, the master answers what `prepare-node-join` and `node-daemon-setup` read, the machine says how that
-went.
+went. Then, as over ssh (`joining_machine`), the master says that the cluster is asked, and how that ended.
 """
 
 import base64
@@ -17,14 +17,15 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FailedLogins
-from ganeti.bootstrap import daemon_setup, prepare_join
 from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
+from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK
 from ganeti.system.environment import any_address
 
 PORT = 1817
@@ -32,6 +33,8 @@ VALID_S = 600.0
 _STRANGER_S = 5.0
 """How long somebody may take to say the secret, from the first byte to the last; others wait meanwhile."""
 _SET_UP_S = 120.0
+_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
+"""A machine that waits for the end of the job hears within 90 seconds that the master is gone."""
 _SECRET_BYTES, _DIGEST_BYTES = 16, 32
 _STRANGERS_LINE_BYTES = 4096
 _LINE_BYTES = 16 * 1024 * 1024
@@ -50,6 +53,18 @@ class _Lines:
 
     def receive(self, limit_bytes: int) -> dict[str, Any]:
         """Raises `ValueError` for what is no message, `OSError` where the connection ends."""
+        line = self._line(limit_bytes)
+        message = json.loads(line) if len(line) <= limit_bytes else None
+        if not isinstance(message, dict):
+            raise ValueError("no message")
+        return message
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Further messages as they come; raises `OSError` where the connection ends."""
+        while True:
+            yield self._line(_STRANGERS_LINE_BYTES)
+
+    def _line(self, limit_bytes: int) -> bytes:
         while b"\n" not in self._unread:
             more = self._tls.recv(_PIECE_BYTES)
             if not more:
@@ -58,14 +73,41 @@ class _Lines:
             if len(self._unread) > limit_bytes:
                 break
         line, _, self._unread = self._unread.partition(b"\n")
-        message = json.loads(line) if len(line) <= limit_bytes else None
-        if not isinstance(message, dict):
-            raise ValueError("no message")
-        return message
+        return line
 
 
-def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait for the machine ``options["node_name"]`` to join; then OP_NODE_ADD may run.
+class TokenJoining:
+    """The connection to a machine that has come with the token and is set up.
+
+    The machine takes everything back if it is told so, or if `close` comes before `asks_cluster`.
+    """
+
+    def __init__(self, lines: _Lines, held: ExitStack) -> None:
+        self._lines, self._held = lines, held
+
+    def asks_cluster(self) -> None:
+        """From now on, a connection that breaks leaves the machine as it is."""
+        self._say(ASKED)
+
+    def keep(self) -> None:
+        """The machine is a node."""
+        self._say(KEEP)
+
+    def take_back(self) -> None:
+        """The cluster has not taken the machine: leave it as it was before."""
+        self._say(TAKE_BACK)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._held.close()
+
+    def _say(self, word: str) -> None:
+        with suppress(OSError):  # a machine that is gone has decided by what it had heard
+            self._lines.send({"state": word})
+
+
+def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> TokenJoining:
+    """Wait for the machine ``options["node_name"]`` to join; then OP_NODE_ADD may run, and its end is told there.
 
     Further keys: node_setup, port, timeout (seconds). *tell* gets the line to type there. Raises `PrerequisiteError`,
     or `CommandError` when nobody came or the machine could not be set up.
@@ -85,8 +127,13 @@ def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> None:
         port = listener.getsockname()[1]
         master = machine.hostname if port == PORT else f"{machine.hostname}:{port}"
         tell(f"gnt-node join {master} {token}")
-        _serve(listener, context, secret, name, requests, time.monotonic() + valid_s)
-    check_answers(machine, name, address)
+        joining = _serve(listener, context, secret, name, requests, time.monotonic() + valid_s)
+    try:
+        check_answers(machine, name, address)
+    except BaseException:
+        joining.close()
+        raise
+    return joining
 
 
 def _serve(
@@ -96,7 +143,7 @@ def _serve(
     name: str,
     requests: Mapping[str, Any],
     deadline_s: float,
-) -> None:
+) -> TokenJoining:
     """Return once the machine is set up. Whoever does not know the secret learns nothing and ends nothing, and after
     ten times in a minute is not even heard."""
     guesses = FailedLogins(time.monotonic)
@@ -110,8 +157,11 @@ def _serve(
             plain.close()
             continue
         plain.settimeout(_STRANGER_S)
-        try:
-            with _cut_off(plain) as stays, context.wrap_socket(plain, server_side=True) as tls:
+        with ExitStack() as held:
+            held.callback(plain.close)
+            try:
+                stays = held.enter_context(_cut_off(plain))
+                tls = held.enter_context(context.wrap_socket(plain, server_side=True))
                 lines = _Lines(tls)
                 said = lines.receive(_STRANGERS_LINE_BYTES)
                 if not hmac.compare_digest(str(said.get("secret")).encode(), secret.hex().encode()):
@@ -122,14 +172,12 @@ def _serve(
                 tls.settimeout(_SET_UP_S)
                 lines.send({step: {**request, "time_s": time.time()} for step, request in requests.items()})
                 failure = lines.receive(_LINE_BYTES).get("error")
-        except (OSError, ValueError, RecursionError):
-            guesses.note(peer)
-            continue
-        finally:
-            plain.close()
-        if failure is not None:
-            raise CommandError(f"{name} could not be set up: {failure}")
-        return
+            except (OSError, ValueError, RecursionError):
+                guesses.note(peer)
+                continue
+            if failure is not None:
+                raise CommandError(f"{name} could not be set up: {failure}")
+            return TokenJoining(lines, held.pop_all())
     raise CommandError(f"{name} has not joined in time: run gnt-node token again, and then gnt-node join there")
 
 
@@ -153,10 +201,11 @@ def _cut_off(plain: socket.socket) -> Iterator[Callable[[], None]]:
         watched.close()
 
 
-def take_up(master: str, token: str) -> None:
+def take_up(master: str, token: str) -> bool:
     """Make this machine a node of the cluster whose *master* waits for it with *token*.
 
-    Raises `PrerequisiteError`, `TransportError`, or what setting up raises; nothing is changed here then.
+    True once it is one; False if the connection broke before the master told how its job ended. Raises
+    `PrerequisiteError`, `TransportError`, `CommandError`, or what setting up raises; nothing is changed here then.
     """
     machine = Machine.here()
     secret, digest = read_token(token)
@@ -172,25 +221,38 @@ def take_up(master: str, token: str) -> None:
                     f"{master} is not the master that has given this token: its certificate is another one", WRONG_INPUT
                 )
             tls.settimeout(_SET_UP_S)
-            _set_up(machine, _Lines(tls), secret)
+            return _set_up(machine, _Lines(tls), tls, secret)
     except (OSError, ValueError) as err:
         raise TransportError(
             f"The master {host} does not answer at port {port} ({err}): does gnt-node token still wait there?"
         ) from err
 
 
-def _set_up(machine: Machine, lines: _Lines, secret: bytes) -> None:
+def _set_up(machine: Machine, lines: _Lines, tls: ssl.SSLSocket, secret: bytes) -> bool:
     lines.send({"secret": secret.hex(), "name": machine.hostname})
     answer = lines.receive(_LINE_BYTES)
     if "error" in answer:
         raise PrerequisiteError(str(answer["error"]), WRONG_INPUT)
+    joining = JoiningMachine(machine)
     try:
-        prepare_join.prepare(json.dumps(answer.get("prepare")).encode(), machine)
-        daemon_setup.set_up(json.dumps(answer.get("setup")).encode(), machine)
+        joining.set_up(json.dumps(answer.get("prepare")).encode(), json.dumps(answer.get("setup")).encode())
     except GanetiError as err:
         lines.send({"error": str(err)})
         raise
-    lines.send({"error": None})
+    with suppress(OSError):
+        lines.send({"error": None})
+        tls.settimeout(None)  # the job may wait for others
+        tls.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _ALIVE:
+            tls.setsockopt(socket.IPPROTO_TCP, option, value)
+    verdict = settle(joining, lines)
+    if verdict == TAKE_BACK:
+        raise CommandError(
+            "The cluster has not taken this machine in, and everything is as it was here: see what gnt-node token says "
+            "on the master"
+        )
+    joining.start_answering()
+    return verdict == KEEP
 
 
 def _token(secret: bytes, certificate_path: str) -> str:

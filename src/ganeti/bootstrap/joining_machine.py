@@ -9,6 +9,7 @@ cluster is asked takes everything back; one that breaks later leaves the machine
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import IO, Any
 
@@ -94,32 +95,42 @@ def converse(machine: Machine, heard: IO[bytes], said: IO[bytes]) -> None:
     except GanetiError as err:
         _say(said, {"error": str(err)})
         raise
-    try:
-        _say(said, {"error": None})
-        is_asked, keeps = _hear_verdict(heard)
-    except OSError:
-        is_asked, keeps = False, None
-    is_outside = keeps is False or (keeps is None and not is_asked)
-    if is_outside:
-        joining.take_back()
     with suppress(OSError):
-        _say(said, {"state": KEEP if keeps else TAKE_BACK})
-    if not is_outside:
+        _say(said, {"error": None})
+    verdict = settle(joining, heard)
+    with suppress(OSError):
+        _say(said, {"state": KEEP if verdict == KEEP else TAKE_BACK})
+    if verdict != TAKE_BACK:
         machine.leave_behind(joining.start_answering)
 
 
-def _hear_verdict(heard: IO[bytes]) -> tuple[bool, bool | None]:
+def settle(joining: JoiningMachine, heard: Iterable[bytes]) -> str:
+    """Hear from the master whether the cluster has taken the machine in, and take everything back where it has not.
+
+    Gives `KEEP`, `TAKE_BACK`, or `ASKED`: the connection broke before the end of the job was told, all stays.
+    """
+    is_asked, keeps = _hear_verdict(heard)
+    if keeps:
+        return KEEP
+    if keeps is None and is_asked:
+        return ASKED
+    joining.take_back()
+    return TAKE_BACK
+
+
+def _hear_verdict(heard: Iterable[bytes]) -> tuple[bool, bool | None]:
     """Whether the cluster was asked to take the machine in, and whether it has; None where nobody says so."""
     is_asked = False
-    for line in heard:
-        try:
-            word = json.loads(line)["state"]
-        except (*UNREADABLE_JSON, LookupError, TypeError):
-            break  # a connection that broke within a line
-        if word == ASKED:
-            is_asked = True
-        elif word in (KEEP, TAKE_BACK):
-            return is_asked, word == KEEP
+    with suppress(OSError):
+        for line in heard:
+            try:
+                word = json.loads(line)["state"]
+            except (*UNREADABLE_JSON, LookupError, TypeError):
+                break  # a connection that broke within a line
+            if word == ASKED:
+                is_asked = True
+            elif word in (KEEP, TAKE_BACK):
+                return is_asked, word == KEEP
     return is_asked, None
 
 

@@ -49,7 +49,9 @@ joining.offer({"node_name": "node2"}, lambda line: print(line, flush=True))
 class Master:
     """One that waits at a free port of loopback for one machine."""
 
-    def __init__(self, certificate: Path, valid_s: float) -> None:
+    def __init__(self, certificate: Path, valid_s: float, words: tuple[str, ...] = ("asks_cluster", "keep")) -> None:
+        """*words* are said to the machine, once it is set up, before the connection ends."""
+        self.words = words
         self.token = join_by_token._token(SECRET, str(certificate))
         self.failure: Exception | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -65,7 +67,10 @@ class Master:
 
     def _serve(self, context: ssl.SSLContext, deadline_s: float) -> None:
         try:
-            join_by_token._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
+            joining = join_by_token._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
+            for word in self.words:
+                getattr(joining, word)()
+            joining.close()
         except CommandError as err:
             self.failure = err
 
@@ -90,23 +95,36 @@ def master(certificate: Path) -> Iterator[Master]:
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the two helpers were given, in place of their work."""
-    given: list[dict[str, Any]] = []
-    monkeypatch.setattr(join_by_token.prepare_join, "prepare", lambda data, machine: given.append(json.loads(data)))
-    monkeypatch.setattr(join_by_token.daemon_setup, "set_up", lambda data, machine: given.append(json.loads(data)))
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the machine was given to set up, in place of that; and the words for what it has done later."""
+    given: list[Any] = []
+
+    class Joining:
+        def __init__(self, machine: Any) -> None: ...
+
+        def set_up(self, prepare: bytes, setup: bytes) -> None:
+            given.extend((json.loads(prepare), json.loads(setup)))
+
+        def take_back(self) -> None:
+            given.append("taken back")
+
+        def start_answering(self) -> None:
+            given.append("answers")
+
+    monkeypatch.setattr(join_by_token, "JoiningMachine", Joining)
     return given
 
 
-def test_a_machine_with_the_token_gets_what_it_needs(master: Master, taken: list[dict[str, Any]]) -> None:
-    take_up(master.place, master.token)
+def test_a_machine_with_the_token_gets_what_it_needs(master: Master, taken: list[Any]) -> None:
+    assert take_up(master.place, master.token)
     master.end()
+    assert taken.pop() == "answers"
     assert [abs(each.pop("time_s") - time.time()) < 60 for each in taken] == [True, True], "the master's clock"
     assert taken == [REQUESTS["prepare"], REQUESTS["setup"]]
     assert master.failure is None
 
 
-def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dict[str, Any]]) -> None:
+def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[Any]) -> None:
     wrong = join_by_token.base64.urlsafe_b64encode(b"x" * 16 + read_token(master.token)[1]).decode()
     with pytest.raises(PrerequisiteError, match="not the one that the master waits for"):
         take_up(master.place, wrong)
@@ -115,11 +133,11 @@ def test_strangers_learn_nothing_and_end_nothing(master: Master, taken: list[dic
             stranger.sendall(junk)
     assert taken == []
     take_up(master.place, master.token)
-    assert len(taken) == 2
+    assert len(taken) == 3
 
 
 def test_whoever_says_the_secret_slowly_keeps_nobody_waiting(
-    certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    certificate: Path, taken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(join_by_token, "_STRANGER_S", 0.2)
     slow = Master(certificate, valid_s=60.0)
@@ -136,10 +154,10 @@ def test_whoever_says_the_secret_slowly_keeps_nobody_waiting(
     monkeypatch.setattr(join_by_token, "_STRANGER_S", 20.0)
     take_up(slow.place, slow.token)
     slow.end()
-    assert len(taken) == 2
+    assert len(taken) == 3
 
 
-def test_a_stranger_is_let_go_at_once(master: Master, taken: list[dict[str, Any]]) -> None:
+def test_a_stranger_is_let_go_at_once(master: Master, taken: list[Any]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -152,7 +170,7 @@ def test_a_stranger_is_let_go_at_once(master: Master, taken: list[dict[str, Any]
 
 
 def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
-    certificate: Path, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    certificate: Path, taken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FailedLogins, "too_many", lambda self, address: len(self._times.get(address, ())) >= limit[0])
     limit = [FAILURES_MAX]
@@ -167,16 +185,16 @@ def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
     limit[0] += 1
     take_up(guessed.place, guessed.token)
     guessed.end()
-    assert len(taken) == 2
+    assert len(taken) == 3
 
 
 def test_a_machine_that_cannot_be_set_up_tells_the_master(
-    master: Master, taken: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    master: Master, taken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(data: bytes, machine: Any) -> None:
+    def refuse(self: Any, prepare: bytes, setup: bytes) -> None:
         raise PrerequisiteError("This machine belongs to the cluster 'other'")
 
-    monkeypatch.setattr(join_by_token.prepare_join, "prepare", refuse)
+    monkeypatch.setattr(join_by_token.JoiningMachine, "set_up", refuse)
     with pytest.raises(PrerequisiteError, match="belongs to the cluster"):
         take_up(master.place, master.token)
     master.end()
@@ -184,7 +202,26 @@ def test_a_machine_that_cannot_be_set_up_tells_the_master(
     assert taken == []
 
 
-def test_another_master_is_not_taken_for_this_one(master: Master, taken: list[dict[str, Any]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("asks_cluster", "take_back"), ("take_back",), ()])
+def test_a_machine_that_the_cluster_does_not_take_is_as_it_was(
+    certificate: Path, taken: list[Any], words: tuple[str, ...]
+) -> None:
+    """Its job failed, or the command ended before it asked for the job."""
+    master = Master(certificate, 60.0, words)
+    with pytest.raises(CommandError, match="has not taken this machine in, and everything is as it was"):
+        take_up(master.place, master.token)
+    master.end()
+    assert taken[2:] == ["taken back"]
+
+
+def test_a_machine_whose_job_goes_on_stays_set_up(certificate: Path, taken: list[Any]) -> None:
+    master = Master(certificate, 60.0, ("asks_cluster",))
+    assert not take_up(master.place, master.token)
+    master.end()
+    assert taken[2:] == ["answers"]
+
+
+def test_another_master_is_not_taken_for_this_one(master: Master, taken: list[Any], tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     other.write_text(certificates.issue_node_certificate(AUTHORITY, "node9", "cluster", ["127.0.0.1"]))
     with pytest.raises(PrerequisiteError, match="is not the master that has given this token"):
@@ -201,7 +238,7 @@ def test_a_token_ends_with_its_time(certificate: Path) -> None:
         take_up(late.place, late.token)
 
 
-def test_interrupting_the_command_takes_the_token_back(certificate: Path, taken: list[dict[str, Any]]) -> None:
+def test_interrupting_the_command_takes_the_token_back(certificate: Path, taken: list[Any]) -> None:
     """Nothing but that process knows the token: it needs no list, and nothing else that revokes it."""
     command = [sys.executable, "-c", WAITING, str(certificate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as waiting:
@@ -217,7 +254,7 @@ def test_interrupting_the_command_takes_the_token_back(certificate: Path, taken:
     assert taken == []
     take_up(next_one.place, next_one.token)
     next_one.end()
-    assert len(taken) == 2
+    assert len(taken) == 3
 
 
 @pytest.mark.parametrize("token", ["", "short", "not/base64url", "QUJD"])

@@ -9,10 +9,13 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from ganeti.bootstrap.join import Joining
+    from ganeti.bootstrap.join_by_token import TokenJoining
     from ganeti.bootstrap.own_mastership import OwnMastership
+
+    AnyJoining: TypeAlias = Joining | TokenJoining
 
 
 def make_cluster(options: dict[str, Any]) -> None:
@@ -29,18 +32,18 @@ def begin_joining(options: dict[str, Any]) -> Joining:
     return Joining(options)
 
 
-def offer_token(options: dict[str, Any], tell: Callable[[str], None]) -> None:
-    """Wait on the master until a machine has joined with a one-time token."""
+def offer_token(options: dict[str, Any], tell: Callable[[str], None]) -> TokenJoining:
+    """Wait on the master until a machine has come with a one-time token and is set up."""
     from ganeti.bootstrap.join_by_token import offer
 
-    offer(options, tell)
+    return offer(options, tell)
 
 
-def take_up_token(master: str, token: str) -> None:
-    """Have the master that waits with *token* make this machine a node."""
+def take_up_token(master: str, token: str) -> bool:
+    """Have the master that waits with *token* make this machine a node; False where its job's end is not known."""
     from ganeti.bootstrap.join_by_token import take_up
 
-    take_up(master, token)
+    return take_up(master, token)
 
 
 def make_secrets(options: dict[str, Any]) -> list[str]:

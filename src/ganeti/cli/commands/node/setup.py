@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ganeti.cli.commands.bootstrap_calls import AnyJoining
     from ganeti.cli.invocation import Invocation
 
 
@@ -43,16 +44,21 @@ def add(call: Invocation) -> int:
         # What the master would refuse, it shall refuse before the machine is changed.
         jobs.ask(call, {**opcode(call), "dry_run": True})
         joining.set_up()
-        joining.asks_cluster()
-        try:
-            status = jobs.run(call, opcode(call))
-        except ServerError as error:
-            if _is_no_node(call, name, readd, error):
-                joining.take_back()
-            raise
-        joining.keep()
+        return _take_in(call, joining)
     finally:
         joining.close()
+
+
+def _take_in(call: Invocation, joining: AnyJoining) -> int:
+    """Ask the cluster to take in the machine, which is set up, and tell it how that ended."""
+    joining.asks_cluster()
+    try:
+        status = jobs.run(call, opcode(call))
+    except ServerError as error:
+        if _is_no_node(call, call.values["node_name"], bool(call.get("readd")), error):
+            joining.take_back()
+        raise
+    joining.keep()
     return status
 
 
@@ -74,8 +80,11 @@ def token(call: Invocation) -> int:
         "port": call.get("port"),
         "timeout": call.get("timeout"),
     }
-    offer_token(options, lambda line: out(f"Run on {options['node_name']}, as root:\n  {line}"))
-    return jobs.run(call, opcode(call))
+    joining = offer_token(options, lambda line: out(f"Run on {options['node_name']}, as root:\n  {line}"))
+    try:
+        return _take_in(call, joining)
+    finally:
+        joining.close()
 
 
 def join_cluster(call: Invocation) -> int:
@@ -88,8 +97,10 @@ def join_cluster(call: Invocation) -> int:
             sys.stderr.write("Token: ")
             sys.stderr.flush()
         given = sys.stdin.readline()
-    take_up_token(call.values["master"], given)
-    out("This machine is set up; the master takes it into the cluster now")
+    if take_up_token(call.values["master"], given):
+        out("This machine is a node of the cluster now")
+    else:
+        out("This machine is set up; the master has not told how its job ended: look there, with gnt-node list")
     return 0
 
 

@@ -60,10 +60,11 @@ COMMANDS = (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
      ),
      (
+      (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
       (('--backup',), 'backup', 'string', 'id of the backup that is removed', True, None, (), 'ID', False),
       (('--keep',), 'keep', 'int', 'how many of the newest stay, on each node', True, None, (), 'NUMBER', False),
      ),
-     (), '', '', True, 'OP_BACKUP_FORGET', False, True, False, '', (), (), (('--backup', '--keep', 'remove one, or all but the newest'),)),
+     (), 'backup.chains:forget', 'All backups of {instance_name} will be removed. Continue?', True, 'OP_BACKUP_FORGET', False, True, False, '', (), (), (('--backup', '--keep', 'remove one, or all but the newest'),)),
     ('history', 'list incremental backups, and when they were proved by booting them (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 0, 1, 'string', ''),

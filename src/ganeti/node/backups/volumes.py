@@ -30,7 +30,8 @@ LVM = "LVM2_member"
 _SECTOR = 512
 _MEMORY_BYTES = 2 * 1024**3
 _ANSWER_S = 120.0
-_MOST_PARTITIONS = 128
+_MOST_PARTITIONS, _MOST_PLACES = 128, 512
+"""Every place costs a program, and a guest writes as many as it likes."""
 _NOTHING_FOUND = 2
 """Status of blkid."""
 
@@ -44,10 +45,12 @@ class _Volume(msgspec.Struct, frozen=True, kw_only=True):
 
 async def file_systems(world: NodeWorld, disk: int, path: str) -> list[FileSystem]:
     """Those of the disk whose bytes are at *path*; raises `BlockDeviceError`."""
-    found = []
+    found: list[FileSystem] = []
     with opened(path) as descriptor:
         parts = await _partitions(world, descriptor) or [(0, 0)]
         for partition, offset in parts[:_MOST_PARTITIONS]:
+            if len(found) >= _MOST_PLACES:
+                break
             whole = await _file_system(world, descriptor, FileSystem(disk=disk, partition=partition, offset=offset))
             found += (await _logical_volumes(world, descriptor, whole) if whole.kind == LVM else []) or [whole]
     return found

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.fakes.one_node import OneNode
 
@@ -69,3 +71,26 @@ def test_a_part_of_a_file_system_stays_free(tmp_path: Path, monkeypatch: pytest.
     require_room(str(tmp_path), free, "it")
     with pytest.raises(BlockDeviceError, match="make room there, or mount a larger file system"):
         require_room(str(tmp_path), free + 1, "it")
+
+
+def test_a_disk_with_places_without_end_is_shown_in_part(tmp_path, monkeypatch):
+    """128 partitions with 256 volumes each would take more than 30,000 programs."""
+    looked = []
+
+    async def partitions(world, descriptor):
+        return [(number, 512 * number) for number in range(1, 129)]
+
+    async def file_system(world, descriptor, place):
+        looked.append(place)
+        return msgspec.structs.replace(place, kind=volumes.LVM)
+
+    async def logical_volumes(world, descriptor, physical):
+        return [msgspec.structs.replace(physical, volume=f"vg/{number}") for number in range(256)]
+
+    monkeypatch.setattr(volumes, "_partitions", partitions)
+    monkeypatch.setattr(volumes, "_file_system", file_system)
+    monkeypatch.setattr(volumes, "_logical_volumes", logical_volumes)
+    image = tmp_path / "image"
+    image.touch()
+    found = asyncio.run(volumes.file_systems(None, 0, str(image)))
+    assert (len(found), len(looked)) == (512, 2)

@@ -9,6 +9,7 @@ import time
 
 from ganeti.base.paths import Paths
 from ganeti.cli import jobs
+from ganeti.cli.commands import plain
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import out
 from ganeti.cli.tabular import print_table
@@ -33,6 +34,13 @@ def history(call: Invocation) -> int:
     for row in faults:
         out(f"Backup {row['id']} of {row['instance']} on {row['node']} cannot be used: {row['fault']}")
     return 1 if faults else 0
+
+
+def forget(call: Invocation) -> int:
+    """Ask before none is left."""
+    if call.get("keep") == 0:
+        return plain.submit(call)
+    return jobs.run(call, {"OP_ID": call.command.op_id, **call.parameters("assume_yes")})
 
 
 def key(call: Invocation) -> int:

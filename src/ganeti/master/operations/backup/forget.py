@@ -52,6 +52,8 @@ class Checked:
         "gnt-backup forget",
         "remove a backup, or all but the newest; what others need of it they keep (not in Ganeti 3.1)",
         arguments=("instance_name",),
+        handler="backup.chains:forget",
+        confirm="All backups of {instance_name} will be removed. Continue?",
         excludes=(("--backup", "--keep", "remove one, or all but the newest"),),
     ),
     examples=(Example("forget", {"instance_name": "one.example.com", "keep": 1}, before=_TWO_BACKUPS),),

@@ -27,6 +27,8 @@ from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 from ganeti.ports.nodes import ask
 
+_TELL_S = 20.0
+"""How long a node may take to tell which snapshots it has, where that is for a warning alone."""
 Kept = list[tuple[str, float, list[int]]]
 """Name, time in seconds since 1970, and the indexes of the disks that have it on the primary node."""
 
@@ -182,7 +184,7 @@ async def snapshots_on(ctx: OperationContext, *sides: Side) -> DiskSnapshots:
     found: DiskSnapshots = set()
     for side in sides:
         with contextlib.suppress(GanetiError):
-            kept = await ask(ctx.nodes, side.node_uuid, InstanceSnapshots(instance=bare(side.spec)))
+            kept = await ask(ctx.nodes, side.node_uuid, InstanceSnapshots(instance=bare(side.spec)), deadline_s=_TELL_S)
             found |= {(position, each.name) for position, disk in enumerate(kept) for each in disk}
     return found
 

@@ -10,7 +10,7 @@ from ganeti.master.instance_spec import instance_size
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model import inheritance, ipolicy
-from ganeti.model.objects import Disk, Instance, NodeGroup
+from ganeti.model.objects import Disk, Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.placement.cluster.tags import read_rules
@@ -66,8 +66,12 @@ def state(view: ConfigView, instance: Instance, reports: Reports) -> Iterator[Fi
 
 
 def placement(view: ConfigView, catalogue: Catalogue, instance: Instance) -> Iterator[Finding]:
-    """Nodes it is on: online, of one group, fit for instances, as many as the template has."""
-    nodes = [view.node(uuid) for uuid in view.instance_nodes(instance)]
+    """Nodes it is on: online, of one group, fit for instances, as many as the template has.
+
+    Nodes and groups that do not exist are told of the whole configuration; here they are passed over.
+    """
+    found = [view.get("nodes", uuid) for uuid in view.instance_nodes(instance)]
+    nodes = [node for node in found if isinstance(node, Node)]
     offline = [node.name for node in nodes if node.offline]
     if offline and instance.admin_state == "up":
         yield Finding("EINSTANCEBADNODE", instance.name, f"instance lives on offline node(s) {', '.join(offline)}")
@@ -76,7 +80,8 @@ def placement(view: ConfigView, catalogue: Catalogue, instance: Instance) -> Ite
         yield Finding(
             "EINSTANCEBADNODE", instance.name, f"instance lives on node(s) not vm_capable: {', '.join(unfit)}"
         )
-    groups = {view.group(node.group).name for node in nodes}
+    found = [view.get("nodegroups", uuid) for uuid in {node.group for node in nodes}]
+    groups = {group.name for group in found if isinstance(group, NodeGroup)}
     if len(groups) > 1:
         yield Finding(
             "EINSTANCESPLITGROUPS",

@@ -679,6 +679,14 @@ def test_a_node_of_a_group_that_is_gone() -> None:
     assert cluster.group()[0] is True, "the others are well"
 
 
+def test_an_instance_of_nodes_that_the_configuration_lacks_keeps_no_other_from_being_looked_at() -> None:
+    cluster = Cluster()
+    cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), group="gone"))
+    disk = cluster.config.disk(cluster.web1.disks[0])
+    cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3", "gone"]))
+    assert not [line for line in cluster.group()[1] if "ERROR" in line or "WARNING" in line]
+
+
 def test_an_instance_of_three_nodes_or_of_a_hypervisor_that_is_off() -> None:
     cluster = Cluster()
     disk = cluster.config.disk(cluster.web1.disks[0])

@@ -111,6 +111,14 @@ FAULTS = (
     ),
     Fault(
         "node1",
+        "gnt-group modify --node-parameters exclusive_storage=true default && "
+        "sed -i 's/40960 . 2..20/20480 * 2**20/' /usr/lib/stand-ins/lvm.py && grep -q 20480 /usr/lib/stand-ins/lvm.py",
+        "sed -i s/20480/40960/ /usr/lib/stand-ins/lvm.py && "
+        "gnt-group modify --node-parameters exclusive_storage=default default",
+        {"ERROR:EGROUPDIFFERENTPVSIZE:group:default"},
+    ),
+    Fault(
+        "node1",
         "gnt-node modify --master-candidate no node3",
         "gnt-node modify --master-candidate yes node3",
         {"ERROR:ECLUSTERCFG:cluster:None"},

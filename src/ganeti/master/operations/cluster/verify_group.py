@@ -28,6 +28,7 @@ from ganeti.master.verify import (
     hook_results,
     instances,
     nodes,
+    physical_volumes,
     replication,
     shared_files,
     ssh_keys,
@@ -37,6 +38,7 @@ from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.node_calls.backups import BackupList
 from ganeti.model.node_calls.programs import HooksRunner
+from ganeti.model.node_calls.storage import PhysicalVolumes
 from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue
@@ -162,6 +164,7 @@ class _Work:
         self.tell("* Verifying configuration file consistency", await self._files(answers))
         log.info("* Verifying node status")
         self._nodes(answers)
+        self._add(await self._physical_volumes())
         log.info("* Verifying instance status")
         self._instances(reports)
         self.tell("* Verifying orphan volumes", self._leftovers(reports))
@@ -290,6 +293,15 @@ class _Work:
                 f"job {job_id} left something behind; still to do: {sentence} ({reason}). "
                 f"Once that is done, archive the job: gnt-job archive {job_id}",
             )
+
+    async def _physical_volumes(self) -> list[Finding]:
+        view = self.scope.view
+        uuids = physical_volumes.exclusive(view, self.scope.online)
+        unit = physical_volumes.unit_of(view, self.ctx.catalogue)
+        if unit is None or not uuids:
+            return []
+        answers = await ask_many(self.ctx.nodes, uuids, PhysicalVolumes(unit=unit))
+        return list(physical_volumes.differing(view, self.scope.group, answers))
 
     async def _backups(self) -> list[Finding]:
         answers = await ask_many(self.ctx.nodes, [node.uuid for node in self.scope.online], BackupList())

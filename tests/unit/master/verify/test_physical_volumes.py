@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Physical volumes of nodes with exclusive storage: who is asked, and which sizes differ too much."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ganeti.base.errors import NodeUnreachableError
+from ganeti.daemons.catalogue import build_catalogue
+from ganeti.master.verify.physical_volumes import differing, exclusive, unit_of
+from ganeti.model.configuration import Configuration
+from ganeti.model.node_calls.storage import StorageUnit, StorageUnitState
+from ganeti.ports.nodes import NodeAnswer
+
+GOLDEN = Path(__file__).resolve().parents[3] / "golden/config/config-3.1.json"
+
+
+def sample(*templates: str) -> Configuration:
+    config = Configuration.from_plain(json.loads(GOLDEN.read_text()))
+    cluster = replace(config.cluster, enabled_disk_templates=list(templates), volume_group_name="xenvg")
+    config.put("cluster", "cluster", cluster)
+    return config
+
+
+def test_only_nodes_with_exclusive_storage_are_asked() -> None:
+    config = sample("file", "plain")
+    assert unit_of(config, build_catalogue()) == StorageUnit(template="plain", setting="xenvg")
+    assert unit_of(sample("file"), build_catalogue()) is None
+    assert exclusive(config, config.nodes()) == []
+    group = config.groups()[0]
+    config.put("nodegroups", group.uuid, replace(group, ndparams={"exclusive_storage": True}))
+    members = config.group_nodes(group.uuid)
+    unable = replace(members[0], vm_capable=False)
+    assert exclusive(config, [unable, *members[1:]]) == [node.uuid for node in members[1:]] != []
+
+
+def test_sizes_may_differ_by_one_percent() -> None:
+    config = sample("plain")
+    group = config.groups()[0]
+    names = {node.uuid: node.name for node in config.nodes()}
+    one, other, *_ = names
+
+    def told(*sizes: int) -> list[tuple[str, str, str]]:
+        volumes = [
+            StorageUnitState(template="plain", name=f"/dev/{number}", size_mib=size, free_mib=0)
+            for number, size in enumerate(sizes)
+        ]
+        answers = [NodeAnswer(one, volumes[:1]), NodeAnswer(other, volumes[1:])]
+        silent = NodeAnswer(one, error=NodeUnreachableError("away"))
+        return [(each.code, each.name, each.message) for each in differing(config, group, [*answers, silent])]
+
+    assert told() == told(1000) == told(1000, 1000, 1010) == []
+    message = f"smallest (1000 MB) is on {names[one]}, biggest (1011 MB) is on {names[other]}"
+    sentence = f"PV sizes differ too much in the group; {message}"
+    assert told(1000, 1000, 1011) == [("EGROUPDIFFERENTPVSIZE", group.name, sentence)]

@@ -2,8 +2,8 @@
 """Error codes of verification on real daemons: each row breaks one thing, and nothing but its code is found.
 
 Others are provoked where what they need is there: tools, daemons and configurations in `test_verify_storage_codes`,
-ENODERPC and ENODEORPHANLV in `test_cluster_life`, disks in `test_groups`, copies and ENODESETUP in `test_sync_state`,
-modes of files in `test_package`.
+ENODERPC in `test_cluster_life`, disks in `test_groups`, copies and ENODESETUP in `test_sync_state`, modes of files in
+`test_package`.
 """
 
 from __future__ import annotations

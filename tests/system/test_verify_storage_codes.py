@@ -92,6 +92,12 @@ FAULTS = (
     ),
     Fault(
         "node3",
+        "lvcreate -L 8m -n stray xenvg",
+        "lvremove --force xenvg/stray",
+        {"ERROR:ENODEORPHANLV:node:node3"},
+    ),
+    Fault(
+        "node3",
         f"mount -t tmpfs -o ro none {GLUSTER}",
         f"umount {GLUSTER}",
         {"ERROR:ENODEGLUSTERSTORAGEPATHUNUSABLE:node:node3"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Physical volumes of nodes with exclusive storage: who is asked, and which sizes differ too much."""
+"""Volume groups: one that cannot be used, and nodes whose physical volumes differ too much for exclusive storage."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import NodeUnreachableError
 from ganeti.daemons.catalogue import build_catalogue
+from ganeti.master.verify.nodes import NodeReport, storage
 from ganeti.master.verify.physical_volumes import differing, exclusive, unit_of
 from ganeti.model.configuration import Configuration
 from ganeti.model.node_calls.storage import StorageUnit, StorageUnitState
+from ganeti.model.node_calls.verify import NodeFindings
 from ganeti.ports.nodes import NodeAnswer
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden/config/config-3.1.json"
@@ -56,3 +58,9 @@ def test_sizes_may_differ_by_one_percent() -> None:
     message = f"smallest (1000 MB) is on {names[one]}, biggest (1011 MB) is on {names[other]}"
     sentence = f"PV sizes differ too much in the group; {message}"
     assert told(1000, 1000, 1011) == [("EGROUPDIFFERENTPVSIZE", group.name, sentence)]
+
+
+def test_a_volume_group_that_cannot_be_used() -> None:
+    answer = NodeFindings(storage={"drbd xenvg": ["it is missing"], "plain xenvg": ["it is missing"]})
+    [found] = storage(NodeReport(sample("plain").nodes()[0], answer), build_catalogue())
+    assert (found.code, found.message) == ("ENODELVM", "The configured volume group is unusable: it is missing")

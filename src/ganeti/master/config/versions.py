@@ -10,7 +10,7 @@ from typing import Any
 
 from ganeti.base.errors import ConfigurationError
 from ganeti.model import data_collectors
-from ganeti.model.objects import CONFIG_VERSION, Cluster, Instance, Node, NodeGroup, Plain
+from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
 from ganeti.model.templates import OLD_NAMES
 
 OLDEST = (2, 7)
@@ -20,8 +20,11 @@ DOWNGRADED = (3, 0)
 OURS = {
     "cluster": ("capacity_params", "diagnose_data_collector_filename"),
     "nodegroups": ("capacity_params",),
+    "disks": ("generation", "snapshots"),
 }
-"""Fields that no version of Ganeti before this program knows."""
+"""Fields that no version of Ganeti before this program knows: their classes refuse an object that has one."""
+_ENTRIES_NOT_IN_3_0 = ("maintenance", "backups")
+"""Whole entries: 3.1 has the first, the second is this program's."""
 _VALUES_NOT_IN_3_1 = {"disk_discard": {"default": "ignore"}}
 _VALUES_NOT_IN_3_0 = {"disk_aio": {"io_uring": "threads"}}
 """Parameters of hypervisors: values that one version has and the other has not, with what stands for them."""
@@ -73,7 +76,14 @@ def downgrade(plain: Plain) -> list[str]:
         raise ConfigurationError(
             f"config.data is of version {_shown(version_of(plain))}: only {_shown(NEWEST)} can be downgraded"
         )
-    remarks = []
+    for instance in plain["instances"].values():
+        if instance.get("reverting") is not None:
+            raise ConfigurationError(between_two_states(instance["name"], instance["reverting"]))
+    remarks = [
+        f"{name} is not known to {_shown(DOWNGRADED)} and was left out"
+        for name in _ENTRIES_NOT_IN_3_0
+        if plain.pop(name, None) is not None
+    ]
     for kind, fields in OURS.items():
         for obj in [plain["cluster"]] if kind == "cluster" else plain.get(kind, {}).values():
             for field in fields:
@@ -87,12 +97,28 @@ def downgrade(plain: Plain) -> list[str]:
     return remarks
 
 
+def between_two_states(name: str, reverting: str) -> str:
+    """Say why an instance with this `Instance.reverting` does not go to another version, and what to do."""
+    backup = reverting.removeprefix(OF_BACKUP)
+    state, again = f"the snapshot {reverting}", f"gnt-instance snapshot revert {name} {reverting}"
+    if backup != reverting:
+        state, again = f"the backup {backup}", f"gnt-backup restore --in-place --backup {backup} {name}"
+    return (
+        f"instance {name} is being taken back to {state}, which Ganeti 3.0 does not know: complete it first ({again})"
+    )
+
+
 def _shown(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
+_NOUNS = {"cluster": "cluster", "nodes": "node", "nodegroups": "group", "instances": "instance", "disks": "disk"}
+
+
 def _named(kind: str, obj: Plain) -> str:
-    noun = {"cluster": "cluster", "nodes": "node", "nodegroups": "group", "instances": "instance"}.get(kind, kind)
+    noun = {"cluster": "cluster", "nodes": "node", "nodegroups": "group", "instances": "instance", "disks": "disk"}.get(
+        kind, kind
+    )
     return f"{noun} {obj.get('cluster_name') or obj.get('name') or obj.get('uuid')}"
 
 

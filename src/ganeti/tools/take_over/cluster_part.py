@@ -142,6 +142,8 @@ class ClusterPart:
         plain = plan.config.to_plain()
         for sentence in versions.downgrade(plain):
             say(sentence)
+        if kept := self._keep_present():
+            say(f"the configuration of before is kept as {kept}: the keys of backups are in it")
         text = msgspec.json.encode(plain).decode()
         guests: list[str] = []
         for node in self._master_last(plan):
@@ -161,6 +163,15 @@ class ClusterPart:
         if versions.version_of(plain) == versions.DOWNGRADED:
             plain["version"] = CONFIG_VERSION
         return plain
+
+    def _keep_present(self) -> str | None:
+        """Keep `config.data` beside itself for what 3.0 cannot hold; gives the file, None if it is downgraded."""
+        if versions.version_of(cfgupgrade.read(self._paths.config_file)) == versions.DOWNGRADED:
+            return None
+        kept = f"{self._paths.config_file}.given-back"
+        with open(self._paths.config_file, "rb") as file:
+            write_atomically(kept, file.read(), mode=0o600)
+        return kept
 
     def _check_here(self, plan: Plan) -> None:
         master = plan.config.node(plan.config.cluster.master_node).name

@@ -76,6 +76,11 @@ def not_for_3_0(config: Configuration) -> list[str]:
         for disk in _disks(config)
         if (shown := (disk.params or {}).get("format", "raw")) != "raw"
     ]
+    found += [
+        versions.between_two_states(instance.name, instance.reverting)
+        for instance in config.instances()
+        if instance.reverting is not None
+    ]
     return found
 
 

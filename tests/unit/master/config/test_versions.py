@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Configurations of other versions, up and down."""
 
+import copy
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -125,6 +126,34 @@ def test_down_to_3_0() -> None:
     assert len(said) == 3
     with pytest.raises(ConfigurationError, match=r"only 3\.1 can be downgraded"):
         versions.downgrade(plain)
+
+
+def with_instance() -> dict[str, Any]:
+    config = sample_cluster.configuration()
+    sample_cluster.add_instance(config, "web")
+    plain: dict[str, Any] = config.to_plain()
+    return plain
+
+
+def test_nothing_that_the_classes_of_3_0_refuse_goes_down() -> None:
+    plain = with_instance()
+    disk = next(iter(plain["disks"].values()))
+    before = copy.deepcopy(plain)
+    plain |= {"maintenance": {"roundDelay": 100}, "backups": {"keys": {}}}
+    disk |= {"snapshots": {"before": 1.0}, "generation": 1}
+    said = versions.downgrade(plain)
+    assert plain == before | {"version": 3000000}
+    assert "maintenance is not known to 3.0 and was left out" in said
+    assert f"disk {disk['uuid']}: snapshots is not known to 3.0 and was left out" in said
+
+
+def test_an_instance_between_two_states_does_not_go_down() -> None:
+    plain = with_instance()
+    instance = next(iter(plain["instances"].values()))
+    instance["reverting"] = "before"
+    with pytest.raises(ConfigurationError, match=f"instance {instance['name']} is being taken back"):
+        versions.downgrade(plain)
+    assert instance["reverting"] == "before" and versions.version_of(plain) == (3, 1), "nothing is changed"
 
 
 def test_unknown_fields_are_named() -> None:

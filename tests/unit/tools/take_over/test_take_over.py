@@ -141,8 +141,11 @@ def test_an_interrupted_way_back_may_find_its_configuration_downgraded(tmp_path:
     Path(paths.config_file).write_text(json.dumps(plain))
     part = ClusterPart(Machine(str(tmp_path), "node1"))
     assert part._plain_back() == plain
+    kept = part._keep_present()
+    assert kept and json.loads(Path(kept).read_text()) == plain and Path(kept).stat().st_mode & 0o777 == 0o600
     versions.downgrade(plain)
     Path(paths.config_file).write_text(json.dumps(plain))
+    assert part._keep_present() is None, "what an interrupted one has kept stays"
     found = Configuration.from_plain(part._plain_back()).to_plain()
     versions.downgrade(found)
     assert found == plain and versions.version_of(found) == (3, 0)
@@ -228,7 +231,11 @@ def test_what_3_0_does_not_know_speaks_against_the_way_back() -> None:
     config = sample_cluster.configuration()
     cluster = msgspec.structs.replace(config.cluster, enabled_disk_templates=["file", "mirror"])
     config.put("cluster", CLUSTER_KEY, cluster)
-    assert any("the disk template mirror is enabled" in problem for problem in findings.not_for_3_0(config))
+    instance = sample_cluster.add_instance(config, "web")
+    config.put("instances", instance.uuid, msgspec.structs.replace(instance, reverting="before"))
+    found = " ".join(findings.not_for_3_0(config))
+    assert "the disk template mirror is enabled" in found
+    assert f"instance {instance.name} is being taken back" in found
 
 
 def copy_of_a_cluster(tmp_path: Path) -> Path:

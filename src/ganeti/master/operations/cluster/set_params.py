@@ -167,7 +167,9 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         problems += await unknown_parameters(ctx, view, self.osparams_private_cluster or {})
         if self._of_drivers():
             with _refusing():
+                changes = inherited_parameters.read({"hvparams": self.hvparams or {}}, ctx.catalogue)
                 new = replace(view.cluster, **self._driver_values(view, ctx.catalogue))
+            new = inherited_parameters.changed(new, changes)
             problems += await drivers.node_problems(ctx, view.cluster, new)
         notes = []
         command = self.diagnose_data_collector_filename

@@ -17,6 +17,7 @@ from ganeti.master.operations.cluster.set_params import ChangeCluster, Facts, Mo
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan, node_lock
 from ganeti.model.objects import CLUSTER_KEY, Nic
+from ganeti.model.parameters import Parameter
 from ganeti.model.traits import VOLUME_GROUP, Catalogue, HypervisorTraits, TemplateTraits
 
 HAIL = "/usr/lib/ganeti/iallocators/hail"
@@ -383,6 +384,23 @@ def test_what_instances_use_stays_enabled() -> None:
     modify(ctx, enabled_hypervisors=["other", "pretend"])
     cluster = ctx.config.view().cluster
     assert (cluster.enabled_hypervisors, cluster.hvparams["other"]) == (["other", "pretend"], {})
+
+
+def test_a_hypervisor_is_enabled_with_the_parameters_it_is_given() -> None:
+    """In one command: what nodes check are these, not those of before."""
+    ctx = make()
+    ctx.catalogue.hypervisors["other"] = HypervisorTraits("other", (Parameter("depth", "int", 0),))
+    asked = []
+
+    def node_verify(name: str, checks: dict[str, Any]) -> dict[str, Any]:
+        asked.append(checks["hypervisor"])
+        return {"hypervisor": {}}
+
+    ctx.nodes.handlers["node_verify"] = node_verify
+    modify(ctx, enabled_hypervisors=["pretend", "other"], hvparams={"other": {"depth": 3}})
+    assert asked[0]["other"]["depth"] == 3
+    cluster = ctx.config.view().cluster
+    assert (cluster.enabled_hypervisors, cluster.hvparams["other"]) == (["pretend", "other"], {"depth": 3})
 
 
 def test_nodes_are_asked_whether_disks_can_lie_in_a_new_directory() -> None:

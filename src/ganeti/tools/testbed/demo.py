@@ -3,8 +3,7 @@
 
 Everything is done by the commands an administrator would type, on real daemons and real QEMU guests; what is claimed is
 measured from the guest LAN. ``KEEP=1`` in the environment leaves the cluster running; ``DELAY_MS=500`` holds every node
-call back by up to so many milliseconds, by the same ones for the same ``DELAY_SEED``; ``GANETI_IP=6`` or
-``GANETI_IP=hybrid`` are the addresses of the nodes.
+call back by up to so many milliseconds, by the same ones for the same ``DELAY_SEED``.
 """
 
 import contextlib
@@ -15,10 +14,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ganeti.base.errors import CommandError, GanetiError, ParameterError
+from ganeti.base.errors import CommandError, GanetiError
 from ganeti.system import call_delay
 from ganeti.tools.testbed import bed as beds
-from ganeti.tools.testbed import cluster, layout, machine, processes, watching
+from ganeti.tools.testbed import cluster, machine, processes, watching
 from ganeti.tools.testbed.layout import Layout, Node
 from ganeti.tools.testbed.watching import Watch
 
@@ -165,7 +164,7 @@ def stage(keep: bool) -> Iterator[Layout]:
     directory = Path(tempfile.mkdtemp(prefix="ganeti-demo-", dir=PLACE))
     made = None
     try:
-        made = beds.up(directory, 3, "kvm", say=tell, ip=asked_ip())
+        made = beds.up(directory, 3, "kvm", say=tell)
         yield made
     except BaseException:
         if made is not None and keep:
@@ -177,14 +176,6 @@ def stage(keep: bool) -> Iterator[Layout]:
             beds.down(made)
         elif directory.exists() and not any(directory.iterdir()):
             directory.rmdir()
-
-
-def asked_ip() -> str:
-    """Raises `ParameterError` for what `gnt-testbed up --ip` does not know."""
-    asked = os.environ.get("GANETI_IP") or "4"
-    if asked not in layout.IP:
-        raise ParameterError(f"GANETI_IP={asked}: write one of {', '.join(layout.IP)}")
-    return asked
 
 
 def delay_calls() -> None:

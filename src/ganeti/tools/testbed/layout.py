@@ -16,7 +16,6 @@ RECORD = "testbed.json"
 CLUSTER_NAME = "cluster"
 LAN_NETWORK = "10.77.0"
 LAN_NETWORK_6 = "fd77:"
-IP = ("4", "6", "hybrid")
 CLUSTER_INDEX = 100
 HUB = "hub"
 HELPERS = "/usr/lib/ganeti"

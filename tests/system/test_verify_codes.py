@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -190,10 +190,15 @@ def found(bed: FakeBed) -> set[str]:
     return set(_FINDING.findall(said[0]))
 
 
-def test_each_fault_is_found_by_its_code_alone(bed: FakeBed) -> None:
+def assert_each_is_found_alone(bed: FakeBed, faults: Iterable[Fault]) -> None:
+    """Break and mend one thing after the other; before and afterwards, nothing is found."""
     assert found(bed) == set()
-    for fault in FAULTS:
+    for fault in faults:
         bed.run("sh", "-c", fault.breaks, node=fault.node)
         assert found(bed) == fault.found, fault.breaks
         bed.run("sh", "-c", fault.mends, node=fault.node)
     assert found(bed) == set()
+
+
+def test_each_fault_is_found_by_its_code_alone(bed: FakeBed) -> None:
+    assert_each_is_found_alone(bed, FAULTS)

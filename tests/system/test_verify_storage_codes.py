@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.system.replicated_bed import VERSION, ReplicatedBed, made
-from tests.system.test_verify_codes import ADD, GUESTS, Fault, found
+from tests.system.test_verify_codes import ADD, GUESTS, Fault, assert_each_is_found_alone, found
 
 import ganeti
 from ganeti.tools.testbed import bed as testbed
@@ -181,12 +181,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedBed]:
 
 
 def test_each_fault_of_a_tool_or_daemon_is_found_by_its_code_alone(bed: ReplicatedBed) -> None:
-    assert found(bed) == set()
-    for fault in FAULTS:
-        bed.run("sh", "-c", fault.breaks, node=fault.node)
-        assert found(bed) == fault.found, fault.breaks
-        bed.run("sh", "-c", fault.mends, node=fault.node)
-    assert found(bed) == set()
+    assert_each_is_found_alone(bed, FAULTS)
 
 
 @pytest.fixture(scope="module")

@@ -75,14 +75,12 @@ class Joining:
 
     def keep(self) -> None:
         """The machine is a node, and starts its other daemons by itself."""
-        self._talk.say({"state": KEEP})
-        self._is_open = False
+        self._say_last(KEEP)
         self._talk.part(SET_UP_WITHIN_S)
 
     def take_back(self) -> None:
         """The cluster has not taken the machine: leave it as it was before."""
-        self._talk.say({"state": TAKE_BACK})
-        self._is_open = False
+        self._say_last(TAKE_BACK)
         self._talk.end(SET_UP_WITHIN_S)
 
     def close(self) -> None:
@@ -90,6 +88,10 @@ class Joining:
         if self._is_open:
             self._is_open = False
             self._talk.end(SET_UP_WITHIN_S if self._is_asked else 0.0)
+
+    def _say_last(self, word: str) -> None:
+        self._talk.say({"state": word})
+        self._is_open = False
 
 
 def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:

@@ -19,17 +19,17 @@ _ONLY_HOW = ("force", "auto_promote")
 """Options of modifying commands that change nothing by themselves."""
 
 
-def submit(call: Invocation, **sends: Any) -> int:
+def submit(call: Invocation, sends: dict[str, Any] | None = None, *, status: int = EXIT_FAILURE) -> int:
     """Send the values as parameters of the command's opcode, after the question that the command asks.
 
-    *sends* are parameters that are sent where no option gives them. With ``--why`` the master only says what it would
-    do: nothing is asked, and nothing is changed.
+    *sends* are parameters that are sent where no option gives them, *status* is that of a no. With ``--why`` the master
+    only says what it would do: nothing is asked, and nothing is changed.
     """
-    parameters = dict(call.command.sends) | sends | call.parameters("assume_yes")
+    parameters = dict(call.command.sends) | (sends or {}) | call.parameters("assume_yes")
     if call.get("why"):
         parameters["dry_run"] = True
     else:
-        ask(call)
+        ask(call, status)
     if call.command.modifies:
         return _modify(call, parameters)
     return jobs.run(call, {"OP_ID": call.command.op_id, **parameters})

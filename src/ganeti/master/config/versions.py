@@ -116,10 +116,7 @@ _NOUNS = {"cluster": "cluster", "nodes": "node", "nodegroups": "group", "instanc
 
 
 def _named(kind: str, obj: Plain) -> str:
-    noun = {"cluster": "cluster", "nodes": "node", "nodegroups": "group", "instances": "instance", "disks": "disk"}.get(
-        kind, kind
-    )
-    return f"{noun} {obj.get('cluster_name') or obj.get('name') or obj.get('uuid')}"
+    return f"{_NOUNS.get(kind, kind)} {obj.get('cluster_name') or obj.get('name') or obj.get('uuid')}"
 
 
 def _key_by_uuid(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:

@@ -18,4 +18,4 @@ def evacuate(call: Invocation) -> int:
 
 def modify(call: Invocation) -> int:
     """Without an option it ends well, as in 3.1, which sends an empty dictionary."""
-    return plain.submit(call, diskparams={})
+    return plain.submit(call, {"diskparams": {}})

@@ -43,8 +43,7 @@ def power(call: Invocation) -> int:
 
 def powercycle(call: Invocation) -> int:
     """Without a yes the status is 2, as in 3.1."""
-    plain.ask(call, EXIT_USAGE)
-    return jobs.run(call, {"OP_ID": call.command.op_id, **call.parameters("assume_yes")})
+    return plain.submit(call, status=EXIT_USAGE)
 
 
 def health(call: Invocation) -> int:

@@ -64,8 +64,11 @@ class Place:
     volume: str | None
 
     def has(self, file_system: FileSystem) -> bool:
-        wanted = ((self.disk, file_system.disk), (self.partition, file_system.partition))
-        return all(one in (None, other) for one, other in wanted) and self.volume in (None, file_system.volume)
+        return (
+            self.disk in (None, file_system.disk)
+            and self.partition in (None, file_system.partition)
+            and self.volume in (None, file_system.volume)
+        )
 
 
 def reading_locks(view: ConfigView, instance_name: str) -> LockPlan:

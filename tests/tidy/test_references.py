@@ -30,6 +30,7 @@ _SECTIONS = re.compile(
     rf"|\bsections? (?P<first>{_COUNT}) of `?(?:docs/spec/)?(?P<later>{'|'.join(_NAMES)})\b",
     re.IGNORECASE,
 )
+_TYPE = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b")
 _PAGE = re.compile(r"\bdocs/[\w./-]+\.md\b")
 
 
@@ -130,4 +131,19 @@ def test_files_of_the_tree_that_documents_name_exist():
                 faults.append(f"{page.relative_to(TREE)}: there is no {named}")
             if named.endswith((".py", ".c", ".h")) and named.partition("/")[0] not in first_words:
                 faults.append(f"{page.relative_to(TREE)}: {named} begins with no directory of the tree")
+    assert not faults, told(faults)
+
+
+def test_names_of_files_and_types_in_pages_of_design_exist():
+    """A bare `writes.py`, and a word like `ConfigView`, in backticks: the tree has that file, and knows that type."""
+    tree = [path for root in ("src", "tests", "bench") for path in (TREE / root).rglob("*.[pch]*") if path.is_file()]
+    names = {path.name for path in tree}
+    known = {word for path in tree if path.suffix == ".py" for word in re.findall(r"[A-Za-z_]\w*", path.read_text())}
+    faults = []
+    for page in (TREE / "docs" / "architecture.md", *sorted(DESIGN.glob("*.md"))):
+        for named in re.findall(r"`([^`\n]+)`", page.read_text()):
+            if re.fullmatch(r"[\w-]+\.(?:py|c|h)", named) and named not in names:
+                faults.append(f"{page.relative_to(TREE)}: no file of the tree is called {named}")
+            for word in set(_TYPE.findall(named)) - known:
+                faults.append(f"{page.relative_to(TREE)}: nothing in the tree is called {word}")
     assert not faults, told(faults)

@@ -71,7 +71,7 @@ slow: install
 	@$(MAKE) --no-print-directory --jobs=2 AT_ONCE=1 clusters simulated
 
 simulated:
-	nice -n 19 $(SIMULATE) --seeds 1-500 --keep-going
+	nice -n 19 $(SIMULATE) --seeds 1-200 --keep-going
 	nice -n 19 $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 
 clusters:

@@ -38,7 +38,7 @@ def simulate(*words):
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.fixture(name="simulate")
+@pytest.fixture(scope="session", name="simulate")
 def _simulate():
     return simulate
 

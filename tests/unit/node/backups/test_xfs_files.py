@@ -77,7 +77,7 @@ def disk(directory: Path, parts: dict[int, bytes], size: int) -> Path:
     with path.open("wb") as file:
         for offset, content in parts.items():
             for at in range(0, len(content), MIB):
-                if any(piece := content[at : at + MIB]):
+                if (piece := content[at : at + MIB]).count(0) < len(piece):
                     file.seek(offset + at)
                     file.write(piece)
         file.truncate(size)

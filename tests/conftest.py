@@ -23,8 +23,11 @@ THOROUGH = frozenset(
         *("property/test_why_numbers", "property/test_why_placement", "unit/cli/test_described"),
         *("unit/ganeti_simulation/test_apart", "unit/luxid/placement/test_capacities"),
         *("unit/luxid/placement/test_placements", "unit/node/backups/test_fat_files"),
-        *("unit/node/backups/test_xfs_files",),
-        *("unit/node/storage/ext/test_ext_driver", "unit/placement/capacity/test_count"),
+        *(
+            "unit/node/backups/test_xfs_files",
+            "unit/node/storage/ext/test_ext_driver",
+            "unit/placement/capacity/test_count",
+        ),
         *("unit/placement/kernel/test_renewal", "unit/placement/test_little_memory", "unit/rapi/test_bad_requests"),
         *("unit/system/test_daemonize", "unit/tools/htools/test_command_lines", "unit/tools/htools/test_outputs"),
         "unit/tools/test_mon_collector",

@@ -12,13 +12,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from parsed_tree import PACKAGE, SIMULATOR, TREE, Exemptions, Module, read
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All rules are for one process where several share the tests: the tree is parsed there alone."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("tidy"))
-
-
 @pytest.fixture(scope="session")
 def modules() -> list[Module]:
     """Every module of the tree, parsed: a million small objects, through which the collector need not go at all."""

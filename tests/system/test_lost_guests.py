@@ -44,7 +44,8 @@ def test_a_partitioned_node_ends_what_was_failed_over(fake_bed: FakeBed) -> None
     try:
         fake_bed.run("gnt-node", "modify", "--offline=yes", "node2")
         fake_bed.run("gnt-node", "failover", "-f", "node2")
-        assert fake_bed.guests()["never"] == ["node2", fake_bed.guests()["never"][-1]]
+        never = fake_bed.guests()["never"]
+        assert "node2" in never and len(never) == 2
         fake_bed.wait(lambda: "node2" not in fake_bed.guests()["lost"], "node2 ends the guest", LIMIT_S * 3)
     finally:
         network.set_lan(layout, layout.node("node2"), up=True)

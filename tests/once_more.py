@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The gate's pytest: ``python -m tests.once_more ARGUMENTS`` runs what failed a second time, with nothing beside it.
+"""The gate's pytest: ``python -m tests.once_more ARGUMENTS`` runs what failed a second time, one after the other.
 
 Hundreds of real daemons and guests share two processors for half an hour, and one deadline missed there says little.
 A test that fails twice fails the run; one that passes alone is named at the end, so that somebody looks at it. More

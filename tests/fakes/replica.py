@@ -57,6 +57,7 @@ class FakeReplica:
         self.files: dict[str, str] = {}
         self.archive: dict[int, str] = {}
         self.serial = 0
+        self.marks_of_snapshot: dict[str, str] | None = None
 
     def answer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Carry out a call as it came over the wire; raises `ParameterError` for what no master sends."""
@@ -185,6 +186,7 @@ class FakeReplica:
         membership: dict[str, Any] | None,
         digest: str,
         acknowledged: Any = None,
+        files: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         self._admit(caller, raises=True)
         late = self.position is not None and self.position[0] == position[0] and self.position[1] > position[1]
@@ -198,6 +200,8 @@ class FakeReplica:
         header = {key: value for key, value in plain.items() if key not in KINDS}
         if Fingerprint(header, fragments).now(position[1], plain["mtime"]) != digest:
             raise Refusal("damaged", "The fingerprint of the snapshot is wrong")
+        self.files |= files or {}
+        self.marks_of_snapshot = files
         self.position, self.header, self.fragments, self.damaged = (position[0], position[1]), header, fragments, False
         self.mtime_s = plain["mtime"]
         self.steps = {(step[0], step[1], step[2]): step for step in steps}

@@ -13,7 +13,7 @@ commit repeats its step number and gets its first answer, lock requests are the 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,10 +109,16 @@ class WConfdClient:
 
     # The configuration
 
-    async def commit(self, owner: JobOwner, step: int, change: Change, settles: bool) -> Committed:
-        """Commit *change* as this step; raises what the change raises. Repeating the step gives the same answer."""
+    async def commit(
+        self, owner: JobOwner, step: int, change: Change, settles: bool, files: Sequence[str] = ()
+    ) -> Committed:
+        """Commit *change* as this step; raises what the change raises. Repeating the step gives the same answer.
+
+        *files* of the queue are at each member before the commit is, as they are on disk now (`replicate_queue`).
+        """
+        fields = msgspec.to_builtins(change)
         answer = await self.call(
-            "commit", owner.for_commits, step, type(change).__name__, msgspec.to_builtins(change), settles
+            "commit", owner.for_commits, step, type(change).__name__, fields, settles, *([list(files)] if files else [])
         )
         return Committed((answer["position"][0], answer["position"][1]), answer["result"])
 

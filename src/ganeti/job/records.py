@@ -4,7 +4,8 @@
 In this order, each on the members' disks before the next:
 
     mark      before the first commit, submission, or node call that changes something, once a process: the job's file
-              says that this process has begun (`begun`), so that no take-over and no loss of power runs the job twice
+              says that this process has begun (`begun`), so that no take-over and no loss of power runs the job twice.
+              Where a commit comes first, the mark goes to the other members with it: each writes the mark before it
     record    of what undoes a step, before the step
     result    of an opcode or the job, or that it is handed back; of a process that has begun. The job's end is not
               waited for where WConfD is away: then its records stay, and LuxiD has it copied before they go
@@ -54,6 +55,20 @@ class JobRecords:
                 await self._copy()
                 self._marked = True
                 reach("job-begun")
+
+    def mark(self) -> tuple[str, ...]:
+        """Mark the job on this disk; gives the files that must go to the members with the commit that comes next.
+
+        There are none once the mark is everywhere, which is told by `marked`. Raises as `begin` does.
+        """
+        if self._marked:
+            return ()
+        self._mark()
+        return self._names
+
+    def marked(self) -> None:
+        """The files that `mark` gave are at every member."""
+        self._marked = True
 
     async def save(self, job: JobFile) -> None:
         """Store the job's file; what this process has changed something for is everywhere when this returns."""
@@ -119,6 +134,7 @@ class JobRecords:
             raise ExecutionError(
                 f"The file of job {self._job.id} cannot be written, so nothing is begun: {err.strerror}"
             ) from err
+        reach("job-marked")
 
     async def _copy(self, *, ending: bool = False) -> bool:
         """Wait until every member has both files; where another node is the master now, the process ends in there.

@@ -13,7 +13,7 @@ from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.wire.framing import CODEC
 from ganeti.wire.framing_sync import SyncConnection, connect
 
-_AT_ONCE = frozenset({"claimLocks", "freeLocks", "tryUpdateLocks", "downGradeLocksLevel", "replicateQueue"})
+_AT_ONCE = frozenset({"claimLocks", "freeLocks", "tryUpdateLocks", "downGradeLocksLevel", "replicateQueue", "commit"})
 """Calls that wait for nothing, or for no longer than a candidate's disk, and may be repeated."""
 _AT_ONCE_S = 1.0
 _log = logging.getLogger(__name__)

@@ -271,7 +271,10 @@ class JobWorld:
 
 
 class JobConfig:
-    """Implements `ConfigPort`; writes down what a settling commit makes moot before it is sent (D5)."""
+    """Implements `ConfigPort`; writes down what a settling commit makes moot before it is sent (D5).
+
+    The first commit takes the mark along that the job has begun: members write it before the commit.
+    """
 
     def __init__(self, world: JobWorld) -> None:
         self._world = world
@@ -286,17 +289,18 @@ class JobConfig:
 
     async def commit(self, change: Change, *, settles: bool = False) -> Any:
         world = self._world
-        await world.begin()
+        mark = world.undo.mark()
         step = world.next_step()
         attempt = world.owner.attempt
         if settles and world.undo.log.has_records():
             await world.undo.append({"settles": step, "attempt": attempt})
             reach(f"job-settling-{step}")
         try:
-            done = await world.wconfd.commit(world.owner, step, change, settles)
+            done = await world.wconfd.commit(world.owner, step, change, settles, mark)
         except TransportError:
             self.in_doubt = self.in_doubt or settles
             raise
+        world.undo.marked()
         reach(f"job-committed-{step}")
         self.commits += 1
         self.position = list(done.position)

@@ -7,7 +7,7 @@ it is closed, for WConfD opens it then. One request at a time; one that has begu
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -103,10 +103,13 @@ class Replica:
         membership: Membership | None,
         digest: str,
         acknowledged: Acknowledged | None = None,
+        files: Mapping[str, str | None] = {},
     ) -> Answer:
         """See `replica_snapshot`."""
 
         async def work(copy: "ReplicaCopy") -> Answer:
+            if files:
+                await self._place.in_turn(self._place.queue.write, files, (), 0)
             await copy.restore(position, config.encode(), steps, membership, digest)
             await copy.acknowledge(acknowledged)
             _log.info("the copy of the configuration is that of %d.%d now", *position)

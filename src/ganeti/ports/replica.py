@@ -5,6 +5,7 @@ Each gives the answer as it goes back. A refusal is an answer too: `{"refused": 
 epoch, "holder": uuid or null, "established": epoch}`, where nothing has changed but, perhaps, the promised epoch.
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ganeti.model.membership import Membership
@@ -50,6 +51,7 @@ class ReplicaPort(Protocol):
         membership: Membership | None,
         digest: str,
         acknowledged: Acknowledged | None = None,
+        files: Mapping[str, str | None] = {},
     ) -> Answer: ...
 
     async def queue_list(self, caller: Caller) -> Answer: ...

@@ -5,6 +5,7 @@ The types at the end are those of the parameters of calls.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -146,6 +147,6 @@ Serial = Annotated[int, _number("serial number of the promises seen")]
 JobId = Annotated[int, _number("job id")]
 Timeout = Annotated[float, Reads(lambda value: read_seconds(value, "timeout"))]
 After = Annotated[Position, Reads(read_position)]
-FileNames = Annotated[list[str], Reads(read_file_names)]
+FileNames = Annotated[Sequence[str], Reads(read_file_names)]
 JobIds = Annotated[list[int], Reads(read_job_ids)]
 WantedPromises = Annotated[list[Promise], Reads(read_promises)]

@@ -24,6 +24,7 @@ from ganeti.wconfd.maintenance_calls import MaintenanceCalls
 from ganeti.wconfd.promises import PromiseCalls, PromiseService
 from ganeti.wconfd.refused_calls import refused_calls
 from ganeti.wconfd.replication import Replicator
+from ganeti.wconfd.replication_queue import check_names
 
 _log = logging.getLogger(__name__)
 
@@ -63,12 +64,15 @@ class ConfigCalls:
         return text
 
     @serves("commit")
-    async def commit(self, owner: Any, step: Any, name: Any, fields: Any, settles: Any) -> Any:
+    async def commit(
+        self, owner: Any, step: Any, name: Any, fields: Any, settles: Any, queue_files: FileNames = ()
+    ) -> Any:
+        check_names(queue_files)
         job_step = read_step(owner, step, settles)
         change = read_change(name, fields)
         if not is_alive(job_step.lock_file):
             raise LockError(f"{job_step} is refused: nobody holds its lock file {job_step.lock_file}")
-        return msgspec.Raw(await self._committer.commit(job_step, change))
+        return msgspec.Raw(await self._committer.commit(job_step, change, queue_files))
 
     @serves("lastStep")
     async def last_step(self, job: JobId) -> Any:

@@ -12,7 +12,7 @@ A commit that changes who the master candidates are waits until every copy in sy
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -60,6 +60,8 @@ class _Request:
     step: JobStep
     change: Change
     answer: "asyncio.Future[bytes]"
+    queue_files: Sequence[str] = ()
+    """Names of files that each copy must have before it has the commit."""
     staged: Staged | None = None
     commit: Commit | None = None
     must_wait: bool = False
@@ -116,8 +118,11 @@ class Committer:
         """The first of `_held` waits for what is on its way to the copies."""
         self._in_flight: dict[tuple[int, int, int], asyncio.Future[bytes]] = {}
 
-    async def commit(self, step: JobStep, change: Change) -> bytes:
+    async def commit(self, step: JobStep, change: Change, queue_files: Sequence[str] = ()) -> bytes:
         """Commit *change*; gives the answer as JSON once it is durable, here and at every copy in sync.
+
+        No copy has it without *queue_files*, as they are on this disk now: a job's mark that it has begun goes along
+        with its first commit. Where this daemon begins anew, the copies get the queue before any commit.
 
         A step that was answered before gets the same answer. Raises what the change raises, `ConfigVerifyError`,
         `LockError` for a superseded attempt, or `ConfigurationError` if the disk is at fault; nothing has changed then.
@@ -133,7 +138,7 @@ class Committer:
             self.steps.refuse_superseded(step.job, step.attempt)
             answer = self._in_flight[key] = asyncio.get_running_loop().create_future()
             answer.add_done_callback(lambda _: self._in_flight.pop(key, None))
-            self._queue.put_nowait(_Request(step, change, answer))
+            self._queue.put_nowait(_Request(step, change, answer, queue_files))
         return await asyncio.shield(answer)
 
     async def supersede(self, job: int, attempt: int) -> None:
@@ -202,7 +207,8 @@ class Committer:
                 self.steps.supersede(commit.step.job, commit.step.attempt)
         batch_kept = _Batch(staged)
         self._unfinished.append(batch_kept)
-        batch_kept.number = self._replicator.hand_over(commits)
+        queue_files = dict.fromkeys(name for request in staged for name in request.queue_files)
+        batch_kept.number = self._replicator.hand_over(commits, list(queue_files))
         self.finish(self._replicator.released)
 
     def finish(self, released: int) -> None:

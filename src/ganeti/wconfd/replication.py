@@ -118,8 +118,10 @@ class Replicator:
             self._timer.cancel()
         await self._background.cancel()
 
-    def hand_over(self, commits: Sequence[Commit]) -> int:
-        """These commits are durable here; gives the number of the last of them."""
+    def hand_over(self, commits: Sequence[Commit], queue_files: Sequence[str] = ()) -> int:
+        """These commits are durable here; gives the number of the last of them. No copy has them before the files."""
+        if queue_files and self._machine.followers:
+            self.log.add_queue(queue_files, ())
         for commit in commits:
             number = self.log.add_commit(commit)
             if touches_nodes(commit):

@@ -15,6 +15,7 @@ import msgspec
 
 from ganeti.base.errors import GanetiError, NodeTimeoutError, NodeUnreachableError
 from ganeti.base.version import RELEASE
+from ganeti.calls.queue_replication import job_name
 from ganeti.master.config.records import Position, StepAnswer
 from ganeti.master.replication.effects import SendAppend, SendQueue, SendSnapshot, SendState
 from ganeti.master.replication.events import (
@@ -250,10 +251,16 @@ class Sender:
             membership=request.membership,
             digest=taken.digest,
             acknowledged=self._log.state_at(told),
+            files=await self._marks_of(taken.steps),
         )
         answer = await self._ask(request.node, asked, 2 * self._timing.long_take_s)
         self.positions[request.node] = answer.position or taken.position
         return [SnapshotTaken(request.node, taken.number, request.membership.version, told)]
+
+    async def _marks_of(self, steps: list[StepAnswer]) -> Files:
+        """The files of the jobs whose commits a snapshot holds: no copy has those without the marks of their jobs."""
+        files = await self._queue.read(list(dict.fromkeys(job_name(step.job) for step in steps if step.job)))
+        return {name: content for name, content in files.items() if content is not None}
 
     async def _compare_queue(self, request: SendQueue) -> list[Event]:
         node = request.node

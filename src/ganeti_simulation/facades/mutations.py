@@ -97,7 +97,7 @@ def _(module: Any) -> None:
             return
         kept = module._Batch(staged)
         self._unfinished.append(kept)
-        kept.number = self._replicator.hand_over(commits)
+        kept.number = self._replicator.hand_over(commits, [name for each in staged for name in each.queue_files])
         self.finish(self._replicator.released)
         self._is_writing = True
         try:
@@ -238,8 +238,8 @@ def _(module: Any) -> None:
 
 @_breaks("local-undo", "an undo record is on every member before its step", "job.records")
 def _(module: Any) -> None:
-    async def append(self: Any, line: Any, *, durable: bool = True) -> None:
-        self._undo.append(line, durable=durable)
+    async def append(self: Any, *lines: Any, durable: bool = True) -> None:
+        self._undo.append(*lines, durable=durable)
 
     module.JobRecords.append = append
 
@@ -249,9 +249,18 @@ def _(module: Any) -> None:
     async def begin(self: Any) -> None:
         """Nothing is written."""
 
-    async def append(self: Any, line: Any, *, durable: bool = True) -> None:
-        self._undo.append(line, durable=durable)
+    async def append(self: Any, *lines: Any, durable: bool = True) -> None:
+        self._undo.append(*lines, durable=durable)
         if durable:
             await self._copy()
 
     module.JobRecords.begin, module.JobRecords.append = begin, append
+    module.JobRecords.mark = lambda self: ()
+
+
+@_breaks(
+    "late-mark", "no member has a job's first commit without the mark that the job has begun", "wconfd.replication"
+)
+def _(module: Any) -> None:
+    inner = module.Replicator.hand_over
+    module.Replicator.hand_over = lambda self, commits, queue_files=(): inner(self, commits)

@@ -70,6 +70,19 @@ def test_a_job_that_has_begun_says_so_everywhere_before_anything_happens_and_onl
     in_loop(scenario)
 
 
+def test_a_first_commit_takes_the_mark_along(in_loop):
+    async def scenario(bed):
+        assert bed.records.mark() == ("job-7", "job-7.undo")
+        assert bed.files.read(7).begun == 3 and bed.wconfd.calls == []
+        assert bed.records.mark(), "whether it came to the members is not known until the commit is answered"
+        bed.records.marked()
+        assert bed.records.mark() == ()
+        await bed.records.begin()
+        assert bed.wconfd.calls == []
+
+    in_loop(scenario)
+
+
 def test_a_record_is_everywhere_before_its_step_and_one_trip_does_for_the_mark_too(in_loop):
     async def scenario(bed):
         bed.wconfd.hold_back()

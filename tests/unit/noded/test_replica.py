@@ -142,6 +142,21 @@ def test_a_step_that_comes_again_is_the_same(tmp_path: Path) -> None:
     with_node(tmp_path, story)
 
 
+def test_a_snapshot_comes_after_the_marks_of_the_jobs_that_made_it(tmp_path: Path) -> None:
+    master = SendingMaster()
+
+    async def story(node: FollowingNode) -> None:
+        mark = tmp_path / "var/lib/ganeti/queue/job-7"
+        damaged = master.snapshot(MEMBERS) | {"digest": "0" * 64, "files": {"job-7": "begun"}}
+        assert (await node.call("replica_snapshot", damaged))["refused"] == "damaged"
+        assert mark.read_text() == "begun", "it is written first"
+        whole = master.snapshot(MEMBERS) | {"files": {"job-7": "begun again"}}
+        assert (await node.call("replica_snapshot", whole))["refused"] is None
+        assert mark.read_text() == "begun again"
+
+    with_node(tmp_path, story)
+
+
 def test_a_record_with_another_fingerprint_changes_nothing(tmp_path: Path) -> None:
     master = SendingMaster()
 
@@ -211,6 +226,7 @@ def test_bad_arguments_are_named_at_the_door(tmp_path: Path) -> None:
             ("replica_append", master.append((2, 1), {"position": [3, 1], "time_s": 0, "digest": ""}), "up to epoch 2"),
             ("replica_state", master.caller | {"epoch": 0}, "epoch of 1 or more"),
             ("replica_snapshot", master.snapshot() | {"digest": "x"}, "no fingerprint"),
+            ("replica_snapshot", master.snapshot() | {"files": {"../x": ""}}, "not the name of a replicated file"),
         ):
             succeeded, error = await node.raw(name, arguments)
             assert not succeeded

@@ -15,7 +15,7 @@ from tests.fakes import sample_cluster
 from tests.fakes.replica import FakeNodes, FakeReplica
 from tests.fakes.wconfd import AddDisk, TagCluster, fast_directory, prepare, running_wconfd, until
 
-from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError, LockError
+from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError, JobQueueError, LockError
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk
@@ -92,6 +92,49 @@ def test_an_acknowledged_commit_is_on_every_member(root):
         state = daemon.service.replicator.state()
         assert sorted(state["membership"]["members"]) == [NODE1, NODE2, NODE3]
         assert [node["state"] for node in state["nodes"].values()] == ["master", "in-sync", "in-sync"]
+
+    run(scenario, root, nodes)
+
+
+def test_no_member_has_a_commit_without_the_files_of_the_queue_that_go_with_it(root):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        job = daemon.job(1)
+        queue = Path(daemon.paths.queue_dir)
+        queue.mkdir(exist_ok=True)
+        (queue / "job-1").write_text("begun")
+        (queue / "job-1.undo").write_text("")
+        requests = len(nodes.calls)
+        position, _ = await daemon.client.commit(job, 1, TagCluster(tag="t"), True, ("job-1", "job-1.undo"))
+        for replica in nodes.replicas.values():
+            assert replica.position == position
+            assert replica.files == {"job-1": "begun", "job-1.undo": ""}
+        sent = [call for _, call in nodes.calls[requests:] if call == "replica_append"]
+        assert len(sent) == 2, "one trip to each does for both"
+        with pytest.raises(JobQueueError, match="no file of the queue that is copied"):
+            await daemon.client.commit(job, 2, TagCluster(tag="u"), True, ("../job-1",))
+
+    run(scenario, root, nodes)
+
+
+def test_a_snapshot_brings_the_marks_of_the_jobs_whose_commits_it_has(root):
+    nodes = network()
+
+    async def scenario(daemon):
+        await in_sync(daemon, NODE2, NODE3)
+        job = daemon.job(1)
+        queue = Path(daemon.paths.queue_dir)
+        queue.mkdir(exist_ok=True)
+        (queue / "job-1").write_text("begun")
+        await daemon.client.commit(job, 1, TagCluster(tag="t"), False)
+        replica = nodes.replicas[NODE2]
+        assert not replica.files
+        replica.damaged = True
+        await daemon.client.commit(job, 2, TagCluster(tag="u"), False)
+        await in_sync(daemon, NODE2)
+        assert replica.marks_of_snapshot == {"job-1": "begun"}
 
     run(scenario, root, nodes)
 

@@ -81,8 +81,9 @@ class HookRunner:
         names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in nodes}
         online = [uuid for uuid in dict.fromkeys(nodes) if not getattr(view.get("nodes", uuid), "offline", False)]
         online = await self._with_scripts(path, phase, online, view.cluster.master_node)
-        if online:
-            self._present = None  # a script may install others
+        if not online:
+            return []
+        self._present = None  # a script may install others
         failed: list[list[str]] = []
         for answer in await ask_many(self._context.nodes, online, HooksRunner(path=path, phase=phase, env=env)):
             name = names[answer.node_uuid]

@@ -93,6 +93,8 @@ class ReplicaSnapshot(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     membership: Membership | None
     digest: str
     acknowledged: Acknowledged | None = None
+    files: dict[str, str | None] = {}
+    """Files of the queue that are written first: the jobs that have made its commits are marked there as begun."""
 
 
 class ReplicaQueueList(FromMaster[CopyAnswer], frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ itself (`ports/replica.py` says what they answer). They wait for no free place a
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ganeti.base.errors import ParameterError
@@ -35,9 +36,7 @@ async def replica_state(node: NodeState, asked: ReplicaState) -> Answer:
 @answers(ReplicaAppend, timeout_s=URGENT_S, changes=False)
 async def replica_append(node: NodeState, asked: ReplicaAppend) -> Answer:
     serial = asked.serial
-    for name in asked.files:
-        if not _QUEUE_NAME.fullmatch(name):
-            raise ParameterError(f"'{name}' is not the name of a replicated file of the queue")
+    _check_names(asked.files)
     for job_id in asked.archived:
         if job_id <= 0:
             raise ParameterError(f"{job_id} is not the number of a job")
@@ -58,9 +57,10 @@ async def replica_snapshot(node: NodeState, asked: ReplicaSnapshot) -> Answer:
     _check_position(asked.position, asked.epoch)
     if not _DIGEST.fullmatch(asked.digest):
         raise ParameterError("The configuration has no fingerprint")
-    caller = _caller(asked)
+    _check_names(asked.files)
+    caller, marks = _caller(asked), (asked.acknowledged, asked.files)
     return await node.replica.snapshot(
-        caller, asked.position, asked.config, asked.steps, asked.membership, asked.digest, asked.acknowledged
+        caller, asked.position, asked.config, asked.steps, asked.membership, asked.digest, *marks
     )
 
 
@@ -84,6 +84,12 @@ async def promise(node: NodeState, asked: Promise) -> Answer:
         done = "promised" if answer["granted"] else "not promised"
         node.world.log(f"epoch {asked.epoch} {done} to node {asked.master}, which has {held}")
     return answer
+
+
+def _check_names(files: Iterable[str]) -> None:
+    for name in files:
+        if not _QUEUE_NAME.fullmatch(name):
+            raise ParameterError(f"'{name}' is not the name of a replicated file of the queue")
 
 
 def _caller(asked: FromMaster[Any]) -> Caller:

@@ -28,8 +28,9 @@ from ganeti.placement.request.terms import Allocate, NodeRefusal, NoFit, Options
 from ganeti.placement.why.alike import Alike, InGroups, Reason, kind_of, of_partner, ranges_of, reason_of
 from ganeti.placement.why.nearest import nearest_fit, selected_alone
 from ganeti.placement.why.partners import Pair, best_pair, no_partner
+from ganeti.placement.why.policy import ANYTHING
 from ganeti.placement.why.question import Question
-from ganeti.placement.why.remedies import ANYTHING, Judgement, judge
+from ganeti.placement.why.remedies import Judgement, judge
 from ganeti.placement.why.room import PRIMARY, SECONDARY
 from ganeti.placement.why.tallies import ROLES, Tally, constraints_of
 

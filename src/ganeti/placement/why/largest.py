@@ -14,8 +14,9 @@ from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.policy import refusal_by_policy
 from ganeti.placement.request.terms import LargestSize
 from ganeti.placement.why.question import Question
-from ganeti.placement.why.remedies import Spot, shrunk
+from ganeti.placement.why.remedies import Spot
 from ganeti.placement.why.room import PRIMARY, SECONDARY, UNLIMITED
+from ganeti.placement.why.smaller import shrunk
 from ganeti.placement.why.tallies import BITS
 from ganeti.placement.why.trials import Trials
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ganeti.placement.cluster.lack import DISK, MEMORY, POLICY, SPINDLE_USES, SPINDLES, VCPUS, Lack
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.why.remedies import (
+from ganeti.placement.why.policy import (
     SHARE_OF_POLICY,
     Window,
     minds_unnamed,

@@ -24,7 +24,8 @@ from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Allocate, Options
 from ganeti.placement.why.absorption import Absorption, Failure
 from ganeti.placement.why.excluding import Excluding, Fixed, is_known
-from ganeti.placement.why.remedies import Judgement, Spot, Window, judge, policy_lacks
+from ganeti.placement.why.policy import Window, policy_lacks
+from ganeti.placement.why.remedies import Judgement, Spot, judge
 from ganeti.placement.why.room import (
     PRIMARY,
     SECONDARY,

@@ -9,8 +9,8 @@ from ganeti.placement.cluster.lack import Lack
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.why.excluding import Excluding, Fixed
+from ganeti.placement.why.policy import Window
 from ganeti.placement.why.prices import Price, price_of
-from ganeti.placement.why.remedies import Window
 from ganeti.placement.why.tallies import STORAGES, Tallies, Terms
 
 

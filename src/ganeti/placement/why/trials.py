@@ -14,8 +14,10 @@ from ganeti.placement.cluster.picture import Group, Instance
 from ganeti.placement.cluster.policy import refusal_by_policy
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.why.excluding import Fixed
-from ganeti.placement.why.remedies import Judgement, Window, smaller_by
+from ganeti.placement.why.policy import Window
+from ganeti.placement.why.remedies import Judgement
 from ganeti.placement.why.room import Room
+from ganeti.placement.why.smaller import smaller_by
 
 MOST_TRIED, FEWEST_TRIED, TRIALS_OF_NODES = 24, 1, 2500
 """How many nodes are tried: fewer of large clusters, where each trial looks at every node."""

@@ -11,7 +11,7 @@ from ganeti.placement.cluster.picture import AllocPolicy, Cluster, Disk, Group, 
 from ganeti.placement.cluster.policy import BUILT_IN_POLICY
 from ganeti.placement.dispatch import place
 from ganeti.placement.request.terms import Allocate, NoFit, Options, Placement
-from ganeti.placement.why.remedies import leveled
+from ganeti.placement.why.smaller import leveled
 from ganeti.placement.why.text import failure_lines, why_lines
 
 GROUP = Group(uuid="g1", name="default")

@@ -37,7 +37,7 @@ SIMULATE := $(PYTHON) -m ganeti_simulation
 SIMULATED ?= $(if $(SEED),--seed '$(SEED)') $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(NODES),--nodes '$(NODES)') \
              $(if $(PLAN),--plan '$(PLAN)') $(if $(MUTATION),--mutation '$(MUTATION)')
 
-.PHONY: install demo test check campaign bench deb format types $(FAST) trial slow simulated clusters simulate
+.PHONY: install demo test check campaign bench deb format types $(FAST) trial slow simulated clusters contracts simulate
 ifndef AT_ONCE
 .NOTPARALLEL:
 endif
@@ -78,16 +78,18 @@ test: export CHOSEN = not real
 test slow: export PYTEST = $(PYTHON) -m tests.once_more
 test: check slow
 
-# Clusters wait a third of their time: simulations, which only compute, have what they leave and are last in the queue.
+# Clusters and tools of storage wait a third of their time and more: simulations, which only compute, have what they leave.
 slow: install
-	@$(MAKE) --no-print-directory --jobs=2 AT_ONCE=1 clusters simulated
+	@$(MAKE) --no-print-directory --jobs=3 AT_ONCE=1 clusters contracts simulated
 
 simulated:
 	nice -n 19 $(SIMULATE) --seeds 1-200 --keep-going
 	nice -n 19 $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 
-clusters:
+contracts:
 	$(ALONE) $(PYTEST) -m real tests/contract
+
+clusters:
 	$(ALONE) $(PYTEST) $(PAIRS) --durations=$(SHOWN) $(LONG) $(OTHERS)
 
 # The suite of disk templates with what this machine has of LVM's device mapper, DRBD, Gluster and Ceph; what is missing is

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import SELDOM_S, FakeBed
 from tests.system.test_maintd import (
     DIAGNOSE,
     REPAIR,
@@ -86,7 +86,9 @@ def test_guests_move_live_and_lose_no_heartbeat(bed: FakeBed) -> None:
             watch.wait_for_beat(name, began_s, WITHIN_S)
         told_s = time.monotonic()
         tell(bed, "node3", {"status": "evacuate", "details": "sda fails"})
-        bed.wait(lambda: status(bed) in (["completed"], ["failed"]), "node3 is out of service", WITHIN_S)
+        bed.wait(
+            lambda: status(bed) in (["completed"], ["failed"]), "node3 is out of service", WITHIN_S, every_s=SELDOM_S
+        )
         for name in GUESTS:
             watch.wait_for_beat(name, time.monotonic(), WITHIN_S)
             assert watch.lost_beats(name, told_s) == 0
@@ -135,7 +137,9 @@ def test_a_guest_that_is_killed_runs_again_and_one_that_its_user_shut_down_stays
     killed = emulators(bed, node)["inst1"]
     with watching.watching(bed.layout, []) as watch:
         os.kill(killed, signal.SIGKILL)
-        bed.wait(lambda: emulators(bed, node).get("inst1", killed) != killed, "inst1 runs again", WITHIN_S)
+        bed.wait(
+            lambda: emulators(bed, node).get("inst1", killed) != killed, "inst1 runs again", WITHIN_S, every_s=SELDOM_S
+        )
         watch.wait_for_beat("inst1", time.monotonic(), WITHIN_S)
     tried_s = 0.0
 
@@ -146,7 +150,7 @@ def test_a_guest_that_is_killed_runs_again_and_one_that_its_user_shut_down_stays
             tried_s = time.monotonic()
         return str(instance_of(bed, "inst1")["admin_state"]) == "down"
 
-    bed.wait(is_down, "inst1 is marked as down, as its user wants", WITHIN_S)
+    bed.wait(is_down, "inst1 is marked as down, as its user wants", WITHIN_S, every_s=SELDOM_S)
     assert instance_of(bed, "inst1")["admin_state_source"] == "user" and "inst1" not in emulators(bed, node)
     bed.run("ganeti-watcher", "--nodegroup", instance_group(bed, "inst1"))
     assert instance_of(bed, "inst1")["admin_state"] == "down" and "inst1" not in emulators(bed, node)
@@ -170,7 +174,12 @@ def test_repairs_beside_running_guests_and_a_forged_report(bed: FakeBed) -> None
         told_s = time.monotonic()
         for name in uuids:
             tell(bed, name, original)
-        bed.wait(lambda: sorted(status(bed)) == ["completed", "failed"], "one repair works, the other fails", WITHIN_S)
+        bed.wait(
+            lambda: sorted(status(bed)) == ["completed", "failed"],
+            "one repair works, the other fails",
+            WITHIN_S,
+            every_s=SELDOM_S,
+        )
         tell_forged(bed, "node3", "node1")
         for name in GUESTS:
             watch.wait_for_beat(name, time.monotonic(), WITHIN_S)
@@ -187,7 +196,7 @@ def test_repairs_beside_running_guests_and_a_forged_report(bed: FakeBed) -> None
     for name, incident in (("node1", mended), ("node2", failed)):
         tell(bed, name, WELL)
         bed.run("gnt-node", "remove-tags", name, incident["tag"])
-    bed.wait(lambda: incidents_of(bed) == [], "both are forgotten", WITHIN_S)
+    bed.wait(lambda: incidents_of(bed) == [], "both are forgotten", WITHIN_S, every_s=SELDOM_S)
 
 
 def test_a_node_ends_the_guests_whose_disks_another_one_has_taken(bed):
@@ -201,24 +210,32 @@ def test_a_node_ends_the_guests_whose_disks_another_one_has_taken(bed):
         )
     both = {"lost1", "lost2"}
     whole = ("gnt-instance", "info", "lost2")
-    bed.wait(lambda: bed.run(*whole).count("in sync, status ok") == 2, "both copies of lost2 are equal")
+    bed.wait(
+        lambda: bed.run(*whole).count("in sync, status ok") == 2, "both copies of lost2 are equal", every_s=SELDOM_S
+    )
     assert both <= emulators(bed, "node2").keys()
     network.set_lan(layout, layout.node("node2"), up=False)
     try:
         bed.run("gnt-node", "modify", "--offline=yes", "node2")
         bed.run("gnt-node", "failover", "-f", "--ignore-consistency", "node2")
         assert both <= emulators(bed, "node1").keys() | emulators(bed, "node3")
-        bed.wait(lambda: "lost1" not in emulators(bed, "node2"), "node2 ends lost1, which nobody tells it")
+        bed.wait(
+            lambda: "lost1" not in emulators(bed, "node2"), "node2 ends lost1, which nobody tells it", every_s=SELDOM_S
+        )
         assert "lost2" in emulators(bed, "node2"), "it writes a copy of its own, and nobody can say whether to end it"
     finally:
         network.set_lan(layout, layout.node("node2"), up=True)
-    bed.wait(lambda: "lost2" not in emulators(bed, "node2"), "node2 ends lost2")
+    bed.wait(lambda: "lost2" not in emulators(bed, "node2"), "node2 ends lost2", every_s=SELDOM_S)
     told = bed.run("cat", "/var/log/ganeti/node-daemon.log", node="node2")
     assert re.search("instance lost1 is ended on this node: node node[13] holds the image lock", told)
     assert "instance lost2 is ended on this node: node node3 was made primary" in told
     bed.run("gnt-node", "modify", "--offline=no", "node2")
     bed.run("gnt-instance", "activate-disks", "lost2")
-    bed.wait(lambda: bed.run(*whole).count("in sync, status ok") == 2, "both copies of lost2 are equal again")
+    bed.wait(
+        lambda: bed.run(*whole).count("in sync, status ok") == 2,
+        "both copies of lost2 are equal again",
+        every_s=SELDOM_S,
+    )
     said = bed.run("gnt-cluster", "verify", expect=None)
     assert not [line for line in said.splitlines() if "lost" in line], said
     assert both <= emulators(bed, "node1").keys() | emulators(bed, "node3")
@@ -238,7 +255,12 @@ def test_guests_that_may_not_move_live_leave_once_while_the_master_moves(bed: Fa
     assert node_of(bed, "node3")["drained"] and not node_of(bed, "node3")["offline"]
     bed.run("gnt-cluster", "master-failover", node="node2")
     bed.run("gnt-cluster", "modify", "--maintenance-interval=1", node="node2")
-    bed.wait(lambda: status(bed, "node2") in (["completed"], ["failed"]), "the new master goes on", WITHIN_S)
+    bed.wait(
+        lambda: status(bed, "node2") in (["completed"], ["failed"]),
+        "the new master goes on",
+        WITHIN_S,
+        every_s=SELDOM_S,
+    )
     [incident] = incidents_of(bed, "node2")
     assert incident["repair-status"] == "completed"
     done = [(each["OP_ID"], each.get("instance_name"), each.get("offline")) for each in opcodes(bed, incident["jobs"])]

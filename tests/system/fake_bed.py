@@ -15,6 +15,8 @@ from ganeti.tools.testbed import machine, processes
 from ganeti.tools.testbed.layout import Layout
 
 WITHIN_S = 60.0
+SELDOM_S = 0.2
+"""Between two looks for what stays once it is there, where a look is a command: each computes for 40 ms."""
 MASTER = "node1"
 
 
@@ -43,11 +45,13 @@ class FakeBed:
             return str(ops[-1]["status"])
         return "unknown"
 
-    def wait(self, condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    def wait(
+        self, condition: Callable[[], bool], what: str, within_s: float = WITHIN_S, *, every_s: float = 0.01
+    ) -> None:
         end_s = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < end_s, f"this did not come about within {within_s:g} s: {what}"
-            time.sleep(0.01)
+            time.sleep(every_s)
 
     def data(self, node: str) -> Path:
         return self.layout.node(node).upper / "var/lib/ganeti"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import SELDOM_S, FakeBed
 
 from ganeti.tools.testbed import bed, cluster, network
 
@@ -46,7 +46,9 @@ def test_a_partitioned_node_ends_what_was_failed_over(fake_bed: FakeBed) -> None
         fake_bed.run("gnt-node", "failover", "-f", "node2")
         never = fake_bed.guests()["never"]
         assert "node2" in never and len(never) == 2
-        fake_bed.wait(lambda: "node2" not in fake_bed.guests()["lost"], "node2 ends the guest", LIMIT_S * 3)
+        fake_bed.wait(
+            lambda: "node2" not in fake_bed.guests()["lost"], "node2 ends the guest", LIMIT_S * 3, every_s=SELDOM_S
+        )
     finally:
         network.set_lan(layout, layout.node("node2"), up=True)
     guests = fake_bed.guests()

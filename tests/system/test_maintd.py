@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.system.fake_bed import WITHIN_S, FakeBed
+from tests.system.fake_bed import SELDOM_S, WITHIN_S, FakeBed
 
 from ganeti.master.maintenance.repair_tags import PREFIX as REPAIRS
 from ganeti.tools.testbed import bed as testbed
@@ -107,7 +107,7 @@ def test_a_node_that_asks_for_it_is_emptied_and_taken_out_once(bed: FakeBed) -> 
     for name in ("web1", "web2"):
         add(bed, name, "node3")
     tell(bed, "node3", {"status": "evacuate", "details": {"disk": "sda", "sectors": 7}})
-    bed.wait(lambda: status(bed) == ["completed"], "node3 is out of service")
+    bed.wait(lambda: status(bed) == ["completed"], "node3 is out of service", every_s=SELDOM_S)
     [incident] = incidents(bed)
     assert incident["original"]["details"] == {"disk": "sda", "sectors": 7} and incident["id"] == incident["uuid"]
     assert incident["node"] == node_of(bed, "node3")["uuid"]
@@ -152,7 +152,9 @@ def test_a_repair_command_reads_the_object_and_a_failure_is_not_repeated(bed: Fa
     original = {"status": "live-repair", "command": "fix", "details": {"dimm": [3, 4]}}
     for name in ("node2", "node4"):
         tell(bed, name, original)
-    bed.wait(lambda: sorted(status(bed)) == ["completed", "failed"], "one repair works, the other does not")
+    bed.wait(
+        lambda: sorted(status(bed)) == ["completed", "failed"], "one repair works, the other does not", every_s=SELDOM_S
+    )
     read = bed.layout.node("node2").upper / "var/lib/read"
     assert json.loads(read.read_text()) == original
     by_node = {each["node"]: each for each in incidents(bed)}
@@ -163,7 +165,7 @@ def test_a_repair_command_reads_the_object_and_a_failure_is_not_repeated(bed: Fa
     tell(bed, "node2", WELL)
     tell(bed, "node4", WELL)
     bed.run("gnt-node", "remove-tags", "node4", failed["tag"])
-    bed.wait(lambda: incidents(bed) == [], "all is forgotten")
+    bed.wait(lambda: incidents(bed) == [], "all is forgotten", every_s=SELDOM_S)
     assert (bed.layout.node("node4").upper / "var/lib/tried").read_text() == "\n", "it was tried once"
 
 
@@ -198,7 +200,7 @@ def test_a_guest_that_ends_is_started_again_at_once(bed: FakeBed) -> None:
     record = ("cat", "/var/log/ganeti/monitoring-daemon.record")
     bed.wait(lambda: "guest dies1 runs" in bed.run(*record, node="node3", expect=None), "the node has seen it")
     bed.run("rm", "/run/ganeti/fake-hypervisor/dies1", node="node3")
-    bed.wait(lambda: bed.guests().get("dies1") == ["node3"], "it runs again")
+    bed.wait(lambda: bed.guests().get("dies1") == ["node3"], "it runs again", every_s=SELDOM_S)
     bed.run("gnt-instance", "remove", "--force", "dies1")
     said = machine.run(
         *(bed.layout, "node2", "curl", "-s", "-w", " %{http_code}", "--data", '{"signed": {}}'),
@@ -216,7 +218,7 @@ def test_a_guest_that_dies_before_anybody_saw_it_is_started_again(bed: FakeBed) 
         bed.run("rm", "/run/ganeti/fake-hypervisor/dies2", node="node3")
     finally:
         bed.run("kill", "-CONT", mond, node="node3")
-    bed.wait(lambda: bed.guests().get("dies2") == ["node3"], "it runs again", 2 * WITHIN_S)
+    bed.wait(lambda: bed.guests().get("dies2") == ["node3"], "it runs again", 2 * WITHIN_S, every_s=SELDOM_S)
     bed.run("gnt-instance", "remove", "--force", "dies2")
 
 
@@ -279,7 +281,7 @@ def test_harep_and_the_daemon_mend_what_offline_nodes_leave_behind(bed: FakeBed)
     bed.run("gnt-cluster", "modify", "--auto-repair-instances=yes")
     bed.run("gnt-node", "modify", "--offline=yes", "node2")
     done = ("result", "fix-storage", "success")
-    bed.wait(lambda: repairs(bed, "mail1") == [done], "the daemon has mended it")
+    bed.wait(lambda: repairs(bed, "mail1") == [done], "the daemon has mended it", every_s=SELDOM_S)
     assert "node2" not in places(bed, instance_of(bed, "mail1"))
     bed.run("gnt-cluster", "modify", "--auto-repair-instances=no")
     bed.run("gnt-node", "modify", "--offline=no", "node2")
@@ -313,7 +315,7 @@ def test_the_master_moves_between_two_rounds_and_each_action_happens_once(bed: F
     assert node_of(bed, "node4")["drained"]
     bed.run("gnt-cluster", "master-failover", node="node2")
     bed.run("gnt-cluster", "modify", "--maintenance-interval=1", node="node2")
-    bed.wait(lambda: status(bed, "node2") == ["completed"], "the new master goes on")
+    bed.wait(lambda: status(bed, "node2") == ["completed"], "the new master goes on", every_s=SELDOM_S)
     [incident] = incidents(bed, "node2")
     done = [(each["OP_ID"], each.get("instance_name"), each.get("offline")) for each in opcodes(bed, incident["jobs"])]
     assert len(done) == len(set(done)), "each action happens once"

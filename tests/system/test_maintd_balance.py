@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import SELDOM_S, FakeBed
 
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster
@@ -57,7 +57,12 @@ def places(bed: FakeBed) -> dict[str, str]:
 @pytest.mark.requirement("S4.36")
 def test_instances_are_spread_over_the_nodes(bed: FakeBed) -> None:
     bed.run("gnt-cluster", "modify", "--auto-balance-cluster=yes")
-    bed.wait(lambda: sorted(Counter(places(bed).values()).values()) == [1, 2, 2], "instances on all nodes", 120)
+    bed.wait(
+        lambda: sorted(Counter(places(bed).values()).values()) == [1, 2, 2],
+        "instances on all nodes",
+        120,
+        every_s=SELDOM_S,
+    )
     bed.run("gnt-cluster", "modify", "--auto-balance-cluster=no")
 
 
@@ -69,7 +74,12 @@ def test_measured_load_moves_what_is_even_by_numbers(bed: FakeBed) -> None:
     write(bed, ".load", {name: 2.0 if name in busy else 0.0 for name in NAMES})
     settings = ("--auto-balance-dynamic-load=yes", "--auto-balance-cool-down=0", "--auto-balance-cluster=yes")
     bed.run("gnt-cluster", "modify", *settings)
-    bed.wait(lambda: len({places(bed)[name] for name in busy}) == 2, "the busy guests are on two nodes", 120)
+    bed.wait(
+        lambda: len({places(bed)[name] for name in busy}) == 2,
+        "the busy guests are on two nodes",
+        120,
+        every_s=SELDOM_S,
+    )
     bed.run("gnt-cluster", "modify", "--auto-balance-cluster=no")
     bed.wait(lambda: "running" not in bed.run("gnt-job", "list", "--no-headers", "-o", "status"), "its jobs end")
     bed.check()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import SELDOM_S, FakeBed
 
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine, processes
@@ -47,7 +47,7 @@ def is_whole(bed: FakeBed) -> bool:
 
 
 def whole(bed: FakeBed) -> None:
-    bed.wait(lambda: is_whole(bed), "both copies are equal")
+    bed.wait(lambda: is_whole(bed), "both copies are equal", every_s=SELDOM_S)
 
 
 def test_it_starts_under_another_name_with_both_copies_as_they_were(instance: FakeBed) -> None:

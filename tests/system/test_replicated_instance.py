@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.system.fake_bed import SELDOM_S
 from tests.system.replicated_bed import ReplicatedBed, made
 
 from ganeti.tools.testbed import bed as testbed
@@ -51,7 +52,7 @@ def whole(bed: ReplicatedBed) -> None:
         said = bed.run("gnt-instance", "info", NAME)
         return said.count("in sync, status ok") == 2 and "RECOVERING" not in said
 
-    bed.wait(is_whole, "both copies are equal")
+    bed.wait(is_whole, "both copies are equal", every_s=SELDOM_S)
 
 
 def logical_id(bed: ReplicatedBed) -> list:

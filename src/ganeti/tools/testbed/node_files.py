@@ -59,6 +59,10 @@ NEVER_S = 3600
 """From this interval on, the watcher comes when it is called."""
 
 
+_rsa_keys: dict[str, tuple[bytes, bytes]] = {}
+"""Host keys by node: all testbeds that one process puts up have the same, as each key computes for 0.3 s."""
+
+
 def make_keys(bed: Layout) -> None:
     """Make the administrator's key and every node's host keys, all at once: RSA ones take a while."""
     place = bed.directory / "ssh"
@@ -66,6 +70,7 @@ def make_keys(bed: Layout) -> None:
     wanted = [("administrator", "ed25519", place / "administrator")]
     for node in bed.nodes:
         wanted += [(f"root@{node.name}", kind, place / f"{node.name}_{kind}") for kind in KEY_TYPES]
+    wanted = [each for each in wanted if each[1] != "rsa" or not _put_known_key(each[2])]
     running = [
         subprocess.Popen(
             ("ssh-keygen", "-q", "-t", kind, *KEY_TYPES[kind], "-N", "", "-C", comment, "-f", str(path)),
@@ -75,6 +80,20 @@ def make_keys(bed: Layout) -> None:
     ]
     if any([process.wait() for process in running]):
         raise CommandError("ssh-keygen failed; is the package openssh-client whole?")
+    for _, kind, path in wanted:
+        if kind == "rsa":
+            _rsa_keys[path.name] = path.read_bytes(), path.with_suffix(".pub").read_bytes()
+
+
+def _put_known_key(path: Path) -> bool:
+    """Write the RSA key that an earlier testbed of this process had under this name, if there was one."""
+    if path.name not in _rsa_keys:
+        return False
+    private, public = _rsa_keys[path.name]
+    path.touch(mode=0o600)
+    path.write_bytes(private)
+    path.with_suffix(".pub").write_bytes(public)
+    return True
 
 
 def write(bed: Layout, node: Node) -> None:

@@ -36,6 +36,8 @@ class GuestFile(msgspec.Struct, frozen=True, kw_only=True):
     uid: int
     gid: int
     size: int
+    problem: str = ""
+    """Why nothing but its name can be read, where that is so: the numbers are 0 then."""
 
 
 class FoundPath(msgspec.Struct, frozen=True, kw_only=True):

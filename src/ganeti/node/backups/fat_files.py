@@ -3,11 +3,13 @@
 
 import json
 import stat
+from collections.abc import Iterator
+from typing import IO
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backup_files import GuestFile
 from ganeti.node.backups import fat_program, volumes
-from ganeti.node.backups.guest_files import LARGEST_LISTING, GuestFiles
+from ganeti.node.backups.guest_files import Entry, GuestFiles
 
 ROOT = 0
 
@@ -17,22 +19,20 @@ class FatFiles(GuestFiles):
 
     root = ROOT
 
-    async def _entries(self, inode: int) -> dict[str, tuple[int, GuestFile]]:
-        text = await self._said(f"list {inode}", LARGEST_LISTING)
-        try:
-            found = [json.loads(line) for line in text.splitlines()]
-        except ValueError as err:
-            raise BlockDeviceError("The file system in the backup cannot be read: it has too many files") from err
-        entries = {each["name"]: (each["cluster"], _file(each)) for each in found}
-        return {".": (ROOT, GuestFile(name=".", mode=stat.S_IFDIR | 0o755, uid=0, gid=0, size=0)), **entries}
+    def _list(self, inode: int) -> str:
+        return f"list {inode}"
 
-    def _look_up(
-        self, entries: dict[str, tuple[int, GuestFile]], name: str
-    ) -> tuple[str, tuple[int, GuestFile]] | None:
-        for known, found in entries.items():
-            if known.casefold() == name.casefold():
-                return known, found
-        return None
+    def _entries(self, file: IO[bytes]) -> Iterator[Entry]:
+        yield Entry(ROOT, GuestFile(name=".", mode=stat.S_IFDIR | 0o755, uid=0, gid=0, size=0))
+        for line in file:
+            try:
+                found = json.loads(line)
+            except ValueError as err:
+                raise BlockDeviceError("The file system in the backup cannot be read: it has too many files") from err
+            yield Entry(found["cluster"], _file(found))
+
+    def _is_called(self, known: str, name: str) -> bool:
+        return known.casefold() == name.casefold()
 
     def _words(self, command: str) -> list[str]:
         return [*volumes.program(fat_program), self._name, str(self._offset), *command.split()]

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Files of XFS, read by `xfs_program`, also out of a logical volume in several pieces."""
 
+from collections.abc import Iterator
+from typing import IO
+
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.model.node_calls.backup_files import FileSystem, GuestFile
 from ganeti.node.backups import volumes, xfs_program
-from ganeti.node.backups.guest_files import LARGEST_LISTING, LONGEST_LINK, GuestFiles
+from ganeti.node.backups.guest_files import LONGEST_LINK, Entry, GuestFiles
 from ganeti.ports.node_world import NodeWorld
 
 
@@ -24,13 +27,16 @@ class XfsFiles(GuestFiles):
         pieces = [f"{offset}+{length}" for offset, length in file_system.pieces]
         self._pieces = ",".join(pieces) or str(file_system.offset)
 
-    async def _entries(self, inode: int) -> dict[str, tuple[int, GuestFile]]:
-        lines = (await self._said(f"list {inode}", LARGEST_LISTING)).splitlines()
-        try:
-            found = [msgspec.json.decode(line, type=_Entry) for line in lines]
-        except UNREADABLE_JSON as err:
-            raise BlockDeviceError("The file system in the backup cannot be read: it has too many files") from err
-        return {each.name: (each.inode, _file(each)) for each in found}
+    def _list(self, inode: int) -> str:
+        return f"list {inode}"
+
+    def _entries(self, file: IO[bytes]) -> Iterator[Entry]:
+        for line in file:
+            try:
+                found = msgspec.json.decode(line, type=_Entry)
+            except UNREADABLE_JSON as err:
+                raise BlockDeviceError("The file system in the backup cannot be read: it has too many files") from err
+            yield Entry(found.inode, _file(found))
 
     async def _link(self, inode: int, file: GuestFile) -> str:
         if file.size > LONGEST_LINK:
@@ -45,4 +51,4 @@ class XfsFiles(GuestFiles):
 
 
 def _file(entry: _Entry) -> GuestFile:
-    return GuestFile(name=entry.name, mode=entry.mode, uid=entry.uid, gid=entry.gid, size=entry.size)
+    return GuestFile(**{name: getattr(entry, name) for name in GuestFile.__struct_fields__})

@@ -35,6 +35,9 @@ class DamagedError(Exception):
     """The file system is not what it says, or is of a kind that is not read here."""
 
 
+_DAMAGE = (DamagedError, struct.error, IndexError)
+
+
 @dataclass(frozen=True)
 class Extent:
     """Blocks of a file."""
@@ -53,7 +56,7 @@ class Inode:
 
     def __init__(self, data: bytes) -> None:
         if data[:2] != b"IN" or data[4] not in (1, 2, 3):
-            raise DamagedError("an inode of it is none")
+            raise DamagedError("an inode does not begin as one")
         self.mode, version, self.format = struct.unpack_from(">HBB", data, 2)
         self.uid, self.gid = struct.unpack_from(">II", data, 8)
         (self.size,) = struct.unpack_from(">Q", data, 56)
@@ -291,7 +294,13 @@ def _pieces(text: str) -> list[tuple[int, int | None]]:
 def _list(xfs: Xfs, number: int) -> None:
     _print(".", number, xfs.inode(number))
     for name, inside in xfs.directory(number):
-        _print(name, inside, xfs.inode(inside))
+        try:
+            _print(name, inside, xfs.inode(inside))
+        except _DAMAGE as err:  # the others are there all the same
+            said = f"inode {inside} is damaged: {err}"
+            print(
+                json.dumps({"name": name, "inode": inside, "mode": 0, "uid": 0, "gid": 0, "size": 0, "problem": said})
+            )
 
 
 def _print(name: str, number: int, inode: Inode) -> None:
@@ -311,7 +320,7 @@ def main(words: list[str]) -> int:
             for piece in xfs.content(int(words[3]), int(words[4])):
                 sys.stdout.buffer.write(piece)
         sys.stdout.flush()
-    except (DamagedError, struct.error, IndexError, ValueError, OverflowError, MemoryError) as err:
+    except (*_DAMAGE, ValueError, OverflowError, MemoryError) as err:
         print(f"the XFS file system is damaged: {err}", file=sys.stderr)
         return 1
     except OSError as err:

@@ -7,7 +7,10 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import pytest
@@ -16,7 +19,7 @@ from tests.fakes.one_node import OneNode
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.backup_files import FileSystem
 from ganeti.node.backups import volumes
-from ganeti.node.backups.guest_files import GuestFiles
+from ganeti.node.backups.guest_files import Entry, GuestFiles
 from ganeti.node.backups.room import require_room, room
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a program that reads as nobody is started by root")
@@ -40,6 +43,29 @@ def test_a_sparse_file_that_is_larger_than_the_room_is_not_taken(node: OneNode, 
             node.run(files.take("lastlog", f"{spool}/lastlog"))
         node.run(files.take("small", f"{spool}/small"))
     assert [(path.name, path.read_text()) for path in spool.iterdir()] == [("small", "web\n")]
+
+
+@root
+def test_a_long_directory_is_read_beside_the_event_loop(
+    node: OneNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MiB of names would hold all other calls of the node for seconds."""
+    image, threads = tmp_path / "image", set()
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image), "9M"], check=True)
+    image.chmod(0o644)
+    parse = GuestFiles._entries
+
+    def noted(files: GuestFiles, file: IO[bytes]) -> Iterator[Entry]:
+        threads.add(threading.current_thread())
+        return parse(files, file)
+
+    monkeypatch.setattr(GuestFiles, "_entries", noted)
+    file_system = FileSystem(disk=0, partition=0, offset=0, kind="ext4", label="", readable=True)
+    with volumes.opened(str(image)) as descriptor:
+        files = GuestFiles(node.state.world, file_system, descriptor, str(tmp_path))
+        found = node.run(files.find("/"))
+    assert [each.name for each in found.entries] == ["lost+found"]
+    assert threads and threading.current_thread() not in threads
 
 
 @root

@@ -170,6 +170,30 @@ def test_a_damaged_physical_volume_is_one_that_cannot_be_read(node: OneNode, tmp
 
 
 @root
+def test_a_damaged_inode_is_named_and_the_others_are_there(node: OneNode, tmp_path: Path) -> None:
+    content = bytearray(image("xfs/xfs5"))
+    here = FileSystem(disk=0, partition=0, offset=0, kind=volumes.XFS, readable=True)
+    path = disk(tmp_path, {0: bytes(content)}, 32 * MIB)
+    names = Read(node, path, here).names("/")
+    number = inode_of(path, "empty")
+    content[number * 512 : number * 512 + 2] = b"\0\0"
+    path.write_bytes(content)
+    read = Read(node, path, here)
+    found = read.find("/")
+    assert found is not None and found.entries is not None and [each.name for each in found.entries] == names
+    said = f"inode {number} is damaged: an inode does not begin as one"
+    assert [(each.name, each.problem) for each in found.entries if each.problem] == [("empty", said)]
+    assert read.take("/a/b/c/big") == BIG
+    with pytest.raises(BlockDeviceError, match=f"/empty cannot be read: {said}"):
+        read.find("/empty")
+
+
+def inode_of(path: Path, name: str) -> int:
+    lines = map(json.loads, asked(xfs_program, path, "0", "list", "0").stdout.splitlines())
+    return next(int(line["inode"]) for line in lines if line["name"] == name)
+
+
+@root
 def test_cut_and_unknown_file_systems_are_said(node: OneNode, tmp_path: Path) -> None:
     content = image("xfs/xfs5")
     here = FileSystem(disk=0, partition=0, offset=0, kind=volumes.XFS, readable=True)

@@ -9,7 +9,7 @@ import stat
 
 from ganeti.cli import jobs
 from ganeti.cli.failures import Failure
-from ganeti.cli.invocation import out
+from ganeti.cli.invocation import err, out
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ _UNREADABLE = "no: restore it as a new instance"
 
 
 def listing(call: Invocation) -> int:
-    """File systems, or the entries of a directory."""
+    """File systems, or the entries of a directory; status 1 where an entry of it is damaged."""
     found = jobs.ask(call, {"OP_ID": call.command.op_id, **call.parameters()})
     if "file_systems" in found:
         lines = [_file_system(each) for each in found["file_systems"]]
@@ -36,7 +36,10 @@ def listing(call: Invocation) -> int:
     )
     if found["cut"]:
         out(f"There are more than these {len(lines)}")
-    return 0
+    damaged = [each for each in entries or () if each["problem"]]
+    for each in damaged:
+        err(f"{_printable(each['name'])} cannot be read: {each['problem']}")
+    return 1 if damaged else 0
 
 
 def fetch(call: Invocation) -> int:
@@ -80,6 +83,8 @@ def _file_system(each: dict[str, Any]) -> list[str]:
 
 
 def _entry(each: dict[str, Any]) -> list[str]:
+    if each["problem"]:
+        return ["??????????", "?", "?", "?", _printable(each["name"])]
     return [
         stat.filemode(each["mode"]),
         str(each["uid"]),

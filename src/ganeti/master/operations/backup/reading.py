@@ -166,8 +166,14 @@ def where(file_system: FileSystem) -> str:
 def _looked_at(found: list[FileSystem]) -> str:
     """Where was looked, and where nobody can look."""
     readable = [where(each) for each in found if each.readable]
-    other = [f"{where(each)} ({each.kind or 'unknown'})" for each in found if not each.readable]
+    other = [f"{where(each)} ({_kind(each)})" for each in found if not each.readable]
     looked = f"{' and '.join(readable)} can be read and {'does' if len(readable) == 1 else 'do'} not have it"
     remedy = "restore the backup under a new name and look from inside (gnt-backup restore --no-nics)"
     rest = f"{' and '.join(other)} cannot be read here, only ext2, ext3, ext4, FAT and XFS can: {remedy}"
     return "; ".join([*([looked] if readable else []), *([rest] if other else [])]) or "it has no file system there"
+
+
+def _kind(file_system: FileSystem) -> str:
+    if file_system.volume and not file_system.pieces:
+        return "thin, striped, mirrored, or on another disk too"
+    return file_system.kind or "unknown"

@@ -241,3 +241,25 @@ def test_a_place_that_a_backup_does_not_have_is_refused_with_those_it_has(bed: B
     for asked in ({"volume": "rl/home"}, {"partition": 3}, {"partition": 3, "path": "/etc"}):
         with pytest.raises(PrerequisiteError, match=sentence):
             run(ListFiles(instance_name="web1", **asked), bed.ctx)
+
+
+def test_what_cannot_be_read_is_named_with_the_remedy(bed: Bed) -> None:
+    bed.instance(1)
+    bed.backed_up("uuid-a")
+    thin = FileSystem(disk=0, partition=2, offset=4096, volume="rl/thin")
+    held = [FileSystem(disk=0, partition=1, offset=0, kind="ext4", readable=True), thin]
+    held += [FileSystem(disk=1, partition=part, offset=part, kind=kind) for part, kind in ((1, "btrfs"), (2, "ntfs"))]
+    bed.handlers.update(
+        backup_serve=lambda node, /, **_: None,
+        backup_unserve=lambda node, /, **_: None,
+        backup_file_systems=lambda node, /, **_: plain(held),
+        backup_files=lambda node, /, **_: None,
+    )
+    with pytest.raises(PrerequisiteError) as refused:
+        run(ListFiles(instance_name="web1", path="/etc"), bed.ctx)
+    assert str(refused.value).endswith(
+        "has no /etc: disk 0 partition 1 can be read and does not have it; disk 0 partition 2 volume rl/thin (thin, "
+        "striped, mirrored, or on another disk too) and disk 1 partition 1 (btrfs) and disk 1 partition 2 (ntfs) "
+        "cannot be read here, only ext2, ext3, ext4, FAT and XFS can: restore the backup under a new name and look "
+        "from inside (gnt-backup restore --no-nics)"
+    )

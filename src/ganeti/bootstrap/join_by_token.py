@@ -218,7 +218,9 @@ def take_up(master: str, token: str) -> bool:
         with socket.create_connection((host, port), _STRANGER_S) as plain, context.wrap_socket(plain) as tls:
             if hashlib.sha256(tls.getpeercert(binary_form=True) or b"").digest() != digest:
                 raise PrerequisiteError(
-                    f"{master} is not the master that has given this token: its certificate is another one", WRONG_INPUT
+                    f"{master} is not the master that has given this token, as its certificate differs: check the "
+                    "address, or make a new token on the master",
+                    WRONG_INPUT,
                 )
             tls.settimeout(_SET_UP_S)
             return _set_up(machine, _Lines(tls), tls, secret)

@@ -48,7 +48,7 @@ def connected(
                 address = pool.first_free()
             elif address is not None and conflicts_check and not pool.is_free(address):
                 raise PrerequisiteError(
-                    f"NIC {index}: IP address {address} of network '{network.name}' is already in use or kept back: "
+                    f"NIC {index}: IP address {address} of network '{network.name}' is already in use or reserved: "
                     "choose another one, or ip=pool",
                     NOT_UNIQUE,
                 )

@@ -75,7 +75,7 @@ def test_an_address_is_chosen_and_given_back(ctx: FakeContext) -> None:
         ({"ip": "pool"}, "add network=NETWORK"),
         ({"network": "net1", "mode": "bridged"}, "mode, link and vlan follow from network 'net1'"),
         ({"network": "net1", "ip": "10.0.0.1"}, r"'10\.0\.0\.1' is not an address of network 'net1'"),
-        ({"network": "net1", "ip": "192.0.2.1"}, "already in use or kept back"),
+        ({"network": "net1", "ip": "192.0.2.1"}, "already in use or reserved"),
         ({"network": "alone", "ip": "pool"}, r"not connected to node group 'default': connect it with gnt-network"),
         ({"network": "nonet"}, "'nonet' not known"),
         ({"ip": "192.0.2.3"}, "belongs to network net1"),

@@ -324,7 +324,7 @@ def _require_same_disks(spec: InstanceSpec, backup: Backup) -> None:
     if now != then and set(now) & set(then):
         number = next(index for index, pair in enumerate(zip(now, then, strict=True)) if pair[0] != pair[1])
         raise PrerequisiteError(
-            f"Disk {number} of {spec.name} is another one than that which backup {backup.id} has there: restore it as "
+            f"Disk {number} of {spec.name} is not the disk that backup {backup.id} was made of: restore the backup as "
             "a new instance",
             WRONG_STATE,
         )

@@ -97,7 +97,7 @@ class ScheduleBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_un
         if self.action == "remove":
             if given := [name for name in _SELECTORS if getattr(self, name) is not None]:
                 raise PrerequisiteError(
-                    f"A schedule is removed by its name, for all it is for: leave {given[0]} out", WRONG_INPUT
+                    f"A schedule is removed as a whole, by its name: leave {given[0]} out", WRONG_INPUT
                 )
             if self.schedule_name not in (known := [each.name for each in view.backups.schedules]):
                 raise PrerequisiteError(

@@ -186,7 +186,7 @@ def test_other_disks_than_were_backed_up_are_not_overwritten(bed: Bed, then: str
     bed.instance(2)
     bed.backed_up(*(f"uuid-{letter}" for letter in then))
     if refused:
-        with pytest.raises(PrerequisiteError, match=r"is another one than that which backup .* restore it as a new"):
+        with pytest.raises(PrerequisiteError, match=r"is not the disk that backup .* restore the backup as a new"):
             restore(bed)
         assert bed.fills == []
     else:

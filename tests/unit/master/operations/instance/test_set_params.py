@@ -333,7 +333,7 @@ def test_addresses_are_taken_from_their_network_and_given_back(ctx: FakeContext)
     taken = [nic.ip for nic in nics]
     assert len(set(taken)) == 2 and nics[0].nicparams["link"] == "br9"
     assert ctx.config.view().network("uuid-dmz").reservations.count("1") == 2  # type: ignore[union-attr]
-    with pytest.raises(PrerequisiteError, match="is already in use or kept back"):
+    with pytest.raises(PrerequisiteError, match="is already in use or reserved"):
         run(modify(nics=[["modify", 1, {"ip": taken[0]}]]), ctx)
     run(modify(nics=[["remove", 0, {}], ["modify", 0, {"ip": taken[0]}]]), ctx)
     assert [nic.ip for nic in instance(ctx).nics] == [taken[0]]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ganeti.base.command import Command, Option
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
@@ -22,14 +22,21 @@ from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup import disk_snapshots
 from ganeti.master.operations.backup.between_nodes import BetweenNodes
 from ganeti.master.operations.backup.description import description_of
-from ganeti.master.operations.backup.dumps import discarding, require_compression, until_cancelled
+from ganeti.master.operations.backup.dumps import discarding, require_compression
+from ganeti.master.operations.backup.export_steps import (
+    copy_disks,
+    dump_name,
+    dump_sizes,
+    make_dump,
+    remove_older,
+    start_again,
+)
 from ganeti.master.operations.backup.sending import Destination, read_destination, send_disks
 from ganeti.master.operations.backup.transfers import Dump
 from ganeti.master.operations.changes import SetInstanceState
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_complete
 from ganeti.master.operations.instance.os.helper_guest import run_helper
-from ganeti.master.operations.instance.os.script_output import followed, new_token
 from ganeti.master.operations.instance.power.guest_power import stop_on_primary, undo_by_starting
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout, TargetNodeUuid, Text
@@ -37,23 +44,17 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.exports import (
     UNFINISHED,
-    ExportCopyDisks,
     ExportDiscard,
     ExportDump,
-    ExportDumpSizes,
-    ExportEndCopies,
     ExportFinish,
-    ExportList,
 )
-from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
-from ganeti.model.node_calls.instances import FoundInstance, InstanceStart
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoNodeCall
-from ganeti.ports.nodes import ask, ask_many
+from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
-DUMP_TIMEOUT_S = 24 * 3600.0
 ZEROING_FIXED_S = 600
 ZEROING_PER_MIB_S = 0.2
 """How long a helper guest may zero free space, unless the request says it: for disks that write 5 MiB/s."""
@@ -214,7 +215,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         for uuid, name in checked.nodes.items():
             await ctx.undo.push(discarding(spec.name, uuid, name))
         if checked.copies:
-            await self._copy(spec, ctx)
+            await copy_disks(spec, ctx)
         else:
             checked = await self._stop_and_open(checked, ctx)
         if checked.target is not None:
@@ -240,9 +241,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         dumps = [dump_name(disk.index) for disk in spec.disks]
         if target.uuid == spec.primary_node_uuid:
             boot = await self._dump(checked, ctx)
-            sizes = await self._dump_sizes(spec, target.uuid, ctx)
+            sizes = await dump_sizes(spec, target.uuid, ctx)
             if self._comes_back(checked):
-                await self._start_again(spec, ctx)
+                await start_again(spec, ctx)
             elif checked.snapshots:
                 await disk_snapshots.remove(ctx, spec)
         else:
@@ -257,12 +258,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if target.uuid != spec.primary_node_uuid:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
-        await self._remove_older(spec.name, target, ctx)
-
-    async def _dump_sizes(self, spec: InstanceSpec, node_uuid: str, ctx: OperationContext) -> list[int]:
-        """In bytes, of the dumps of all disks in the unfinished directory on a node."""
-        dumps = [dump_name(disk.index) for disk in spec.disks]
-        return await ask(ctx.nodes, node_uuid, ExportDumpSizes(directory=f"{spec.name}{UNFINISHED}", dumps=dumps))
+        await remove_older(spec.name, target, ctx)
 
     async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> list[int]:
         """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile.
@@ -272,7 +268,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
         sizes: list[int] = []
         if dumped := await self._dump_and_start(checked, ctx):
-            sizes = await self._dump_sizes(spec, spec.primary_node_uuid, ctx)
+            sizes = await dump_sizes(spec, spec.primary_node_uuid, ctx)
         way = BetweenNodes(
             ctx,
             spec.primary_node_uuid,
@@ -288,7 +284,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             size = sizes[disk.index] if dumped else 0
             await way.carry(spec, disk.index, dump=into if dumped else None, copies=copies, into=into, size=size)
         if not dumped:
-            sizes = await self._dump_sizes(spec, target.uuid, ctx)
+            sizes = await dump_sizes(spec, target.uuid, ctx)
         await self._start_or_close(checked, ctx, dumped=dumped)
         return sizes
 
@@ -297,13 +293,13 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if not self._comes_back(checked) or self.long_sleep:
             return False
         await self._dump(checked, ctx)
-        await self._start_again(checked.spec, ctx)
+        await start_again(checked.spec, ctx)
         return True
 
     async def _start_or_close(self, checked: Checked, ctx: OperationContext, *, dumped: bool) -> None:
         """Leave the disks as they were, when they have been read."""
         if self._comes_back(checked) and not dumped:
-            await self._start_again(checked.spec, ctx)
+            await start_again(checked.spec, ctx)
         elif checked.closes:
             await close_disks(ctx, checked.spec)
         elif checked.snapshots:
@@ -367,21 +363,11 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             await self._open(checked, ctx)
             await self._zero(checked, ctx)
         if checked.snapshots and await disk_snapshots.take(ctx, spec):
-            await self._start_again(spec, ctx)
+            await start_again(spec, ctx)
             return replace(checked, copies=True)
         if not self.zero_free_space or checked.snapshots:
             await self._open(checked, ctx)
         return replace(checked, snapshots=False)
-
-    async def _copy(self, spec: InstanceSpec, ctx: OperationContext) -> None:
-        """Copy all disks as of one moment, beside the running guest."""
-        sentence = f"end the copying of disks of {spec.name} on {spec.primary_node}"
-        token = new_token(ctx)
-        end = ExportEndCopies(hypervisor=spec.hypervisor, name=spec.name, token=token)
-        await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, end))
-        ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
-        request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}", token=token)
-        await until_cancelled(ctx, ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S))
 
     def _check_copying(self, instance: Instance, facts: FoundInstance | None, ctx: OperationContext) -> None:
         """Raise `PrerequisiteError` unless a running guest can be exported as it runs."""
@@ -429,30 +415,10 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 debug=self.debug_level or 0,
                 copied=checked.copies,
             )
-            boot = await _dump(ctx, request)
+            boot = await make_dump(ctx, request)
         if checked.closes:
             await close_disks(ctx, spec)
         return boot
-
-    async def _start_again(self, spec: InstanceSpec, ctx: OperationContext) -> None:
-        """The record that would start it, if all else fails, stays: it may be repeated."""
-        ctx.log.info(f"Starting instance {spec.name}")
-        await open_disks(ctx, plan_of(ctx, spec))
-        await ask(ctx.nodes, spec.primary_node_uuid, InstanceStart(instance=spec, paused=False))
-
-    async def _remove_older(self, name: str, target: Node, ctx: OperationContext) -> None:
-        """Other nodes keep no export of this instance any more; one that does not answer is told of."""
-        others = [node for node in ctx.config.view().nodes() if node.uuid != target.uuid and not node.offline]
-        for answer in await ask_many(ctx.nodes, [node.uuid for node in others], ExportList()):
-            node_name = ctx.config.view().node(answer.node_uuid).name
-            try:
-                if answer.error is not None:
-                    raise answer.error
-                if name in answer.value:
-                    ctx.log.info(f"Removing the older export of {name} from {node_name}")
-                    await ask(ctx.nodes, answer.node_uuid, RemoveFromNode(name=name))
-            except GanetiError as err:
-                ctx.log.warning(f"Could not remove an older export of {name} from {node_name}: {err}")
 
     async def _remove_instance(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info(f"Removing instance {spec.name}")
@@ -468,20 +434,3 @@ def _require_usable(target: Node) -> None:
     for bad, word in ((target.offline, "offline"), (target.drained, "drained")):
         if bad:
             raise PrerequisiteError(f"Node {target.name} is {word}: choose another node", WRONG_STATE)
-
-
-def dump_name(index: int) -> str:
-    return f"disk{index}.dump"
-
-
-async def _dump(ctx: OperationContext, request: ExportDump) -> str:
-    """Run the export script, and tell what it says; gives the mark of the node's power-on."""
-    node_uuid = request.instance.primary_node_uuid
-    return await followed(
-        ctx,
-        node_uuid,
-        lambda token: ask(
-            ctx.nodes, node_uuid, msgspec.structs.replace(request, token=token), deadline_s=DUMP_TIMEOUT_S
-        ),
-        until_cancelled=True,
-    )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What an export has nodes do: copy disks, dump them, start the guest again, remove older exports."""
+
+import msgspec
+
+from ganeti.base.errors import GanetiError
+from ganeti.master.operations.backup.dumps import until_cancelled
+from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of
+from ganeti.master.operations.instance.os.script_output import followed, new_token
+from ganeti.model.node_calls.exports import (
+    UNFINISHED,
+    ExportCopyDisks,
+    ExportDump,
+    ExportDumpSizes,
+    ExportEndCopies,
+    ExportList,
+)
+from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
+from ganeti.model.node_calls.instances import InstanceStart
+from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Node
+from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.nodes import ask, ask_many
+
+DUMP_TIMEOUT_S = 24 * 3600.0
+
+
+async def copy_disks(spec: InstanceSpec, ctx: OperationContext) -> None:
+    """Copy all disks as of one moment, beside the running guest."""
+    sentence = f"end the copying of disks of {spec.name} on {spec.primary_node}"
+    token = new_token(ctx)
+    end = ExportEndCopies(hypervisor=spec.hypervisor, name=spec.name, token=token)
+    await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, end))
+    ctx.log.info(f"Copying the disks of {spec.name}, which runs on")
+    request = ExportCopyDisks(instance=spec, directory=f"{spec.name}{UNFINISHED}", token=token)
+    await until_cancelled(ctx, ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S))
+
+
+async def dump_sizes(spec: InstanceSpec, node_uuid: str, ctx: OperationContext) -> list[int]:
+    """Sizes, in bytes, of the dumps of all disks in the unfinished directory on a node."""
+    dumps = [dump_name(disk.index) for disk in spec.disks]
+    return await ask(ctx.nodes, node_uuid, ExportDumpSizes(directory=f"{spec.name}{UNFINISHED}", dumps=dumps))
+
+
+async def start_again(spec: InstanceSpec, ctx: OperationContext) -> None:
+    """Start the guest; the undo record that would start it stays, as a second start does no harm."""
+    ctx.log.info(f"Starting instance {spec.name}")
+    await open_disks(ctx, plan_of(ctx, spec))
+    await ask(ctx.nodes, spec.primary_node_uuid, InstanceStart(instance=spec, paused=False))
+
+
+async def remove_older(name: str, target: Node, ctx: OperationContext) -> None:
+    """Remove exports of this instance from nodes other than *target*; a node that fails gets a warning."""
+    others = [node for node in ctx.config.view().nodes() if node.uuid != target.uuid and not node.offline]
+    for answer in await ask_many(ctx.nodes, [node.uuid for node in others], ExportList()):
+        node_name = ctx.config.view().node(answer.node_uuid).name
+        try:
+            if answer.error is not None:
+                raise answer.error
+            if name in answer.value:
+                ctx.log.info(f"Removing the older export of {name} from {node_name}")
+                await ask(ctx.nodes, answer.node_uuid, RemoveFromNode(name=name))
+        except GanetiError as err:
+            ctx.log.warning(f"Could not remove an older export of {name} from {node_name}: {err}")
+
+
+def dump_name(index: int) -> str:
+    return f"disk{index}.dump"
+
+
+async def make_dump(ctx: OperationContext, request: ExportDump) -> str:
+    """Run the export script, and tell what it says; gives the mark of the node's power-on."""
+    node_uuid = request.instance.primary_node_uuid
+    return await followed(
+        ctx,
+        node_uuid,
+        lambda token: ask(
+            ctx.nodes, node_uuid, msgspec.structs.replace(request, token=token), deadline_s=DUMP_TIMEOUT_S
+        ),
+        until_cancelled=True,
+    )

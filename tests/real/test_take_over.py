@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A running cluster of Debian's Ganeti 3.0 with QEMU guests is taken over, used, and given back: no guest notices.
 
-Follows docs/operator/coming-over.md step by step, with Debian's packages in the nodes of a testbed. Takes minutes, so
-it is part of ``make campaign`` only (GANETI_CAMPAIGN, or GANETI_TAKE_OVER).
+Types the commands of docs/operator/coming-over.md as they stand there; testbed nodes have the packages of Debian.
+Takes minutes, so it is part of ``make campaign`` only (GANETI_CAMPAIGN, or GANETI_TAKE_OVER).
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.thoroughness import CAMPAIGN
+from tests.real import coming_over_page as page
 
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import guest, machine, node_files, watching
@@ -29,6 +31,10 @@ pytestmark = [
     pytest.mark.skipif(not CAMPAIGN and not os.environ.get("GANETI_TAKE_OVER"), reason="takes minutes: make campaign"),
 ]
 NODES = ("node1", "node2")
+OTHER = "node3"
+"""A machine that has this program and no cluster."""
+STOPPED = "kept"
+"""An instance that is stopped, and exported by Ganeti 3.0."""
 GUESTS = int(os.environ.get("GANETI_GUESTS", "2"))
 PARAMETERS = {
     "kernel_path": f"{node_files.GUEST_BOOT}/vmlinuz",
@@ -96,8 +102,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[Layout]:
     place = tmp_path_factory.mktemp("take-over").resolve() / "bed"
-    made = testbed.up(place, 2, "kvm", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:])
+    made = testbed.up(place, 3, "kvm", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:])
     try:
+        to_every_machine(made, *packages)
+        give_sources(made, packages)
+        good(made, "bash", "-c", "rm /root/*.deb", node=OTHER)
+        share_root_key(made)
         for node in NODES:
             good(made, "sh", "-c", OS, node=node)
         good(made, *INIT)
@@ -111,6 +121,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Itera
                 *("-H", f"kvm:kernel_args={arguments}", name),
             )
         good(made, "gnt-instance", "startup", "--force-multiple", *names())
+        new = ("-t", "file", "-s", "16m", "-o", "plain+default", "-n", "node1", "-B", "memory=96M,vcpus=1")
+        good(made, "gnt-instance", "add", *new, "--no-ip-check", "--no-name-check", "--no-start", STOPPED)
+        good(made, "gnt-backup", "export", "-n", "node2", STOPPED)
         yield made
     finally:
         testbed.down(made)
@@ -147,10 +160,58 @@ def processes(bed: Layout) -> dict[str, str]:
     return found
 
 
-def remove_debian(bed: Layout) -> None:
+def typed(bed: Layout, node: str, command: str, answer: str = "") -> str:
+    """What an administrator sees who types this; asked, they say *answer*."""
+    return good(bed, "bash", "-c", command, node=node, text=answer)
+
+
+def take_step(bed: Layout, number: int, *, machines: tuple[str, ...] | None = None) -> str:
+    """Type the commands of a step of the page where it says, one after another; gives all that was said."""
+    step, said = page.steps()[number], ""
+    where = {"master": NODES[:1], "every node": NODES, "every node, the master last": tuple(reversed(NODES))}
+    for node in machines or where[step.machines]:
+        for command in step.commands:
+            said += typed(bed, node, command, answer="y\n" if "apt-get" in command else "")
+    return said
+
+
+def to_every_machine(bed: Layout, *packages: Path) -> None:
+    """Put them where the page has them: root's home directory."""
+    for node in (*NODES, OTHER):
+        for package in packages:
+            shutil.copyfile(package, bed.node(node).disks / package.name)
+            good(bed, "mv", f"{node_files.FILE_STORAGE}/{package.name}", "/root/", node=node)
+
+
+def give_sources(bed: Layout, packages: list[Path]) -> None:
+    """What apt-get finds on a machine that may ask Debian's archive: its packages of Ganeti."""
+    index = ""
+    for package in packages:
+        control = subprocess.check_output(["dpkg-deb", "-f", str(package)], text=True)
+        digest = hashlib.sha256(package.read_bytes()).hexdigest()
+        index += f"{control}Filename: ./{package.name}\nSize: {package.stat().st_size}\nSHA256: {digest}\n\n"
+    source = "deb [trusted=yes] file:/srv/archive ./"
+    lines = (
+        "cd /srv/archive && mv /root/*.deb . && cat > Packages && rm -rf /etc/apt/sources.list*"
+        f" && echo '{source}' > /etc/apt/sources.list && apt-get -o APT::Sandbox::User=root update"
+    )
     for node in NODES:
-        good(bed, "/usr/lib/ganeti/daemon-util", "stop-all", node=node)
-        good(bed, "rm", "/etc/ganeti/lib", node=node)
+        good(bed, "mkdir", "-p", "/srv/archive", node=node)
+        good(bed, "bash", "-c", lines, node=node, text=index)
+
+
+def share_root_key(bed: Layout) -> None:
+    """The administrator of the other machine has a way to the master."""
+    key = good(bed, "cat", "/root/.ssh/id_ed25519")
+    good(bed, "bash", "-c", "umask 077 && cat > /root/.ssh/id_ed25519", node=OTHER, text=key)
+
+
+def daemons_are_not_idle(bed: Layout) -> None:
+    """No daemon goes on in the scheduling class that its package was unpacked in."""
+    for node in NODES:
+        for pid in good(bed, "bash", "-c", "cat /run/ganeti/*.pid", node=node).split():
+            said = good(bed, "chrt", "-p", pid, node=node)
+            assert "SCHED_OTHER" in said, said
 
 
 def states(bed: Layout) -> dict[str, str]:
@@ -175,6 +236,7 @@ def test_over_and_back(bed: Layout, packages: list[Path], package: Path) -> None
     for node in NODES:
         good(bed, "ip", "addr", "replace", f"10.78.0.20{node[-1]}/24", "dev", "gnt-br0", node=node)
     wait_for_answers(bed)
+    look_before(bed, package)
     before, wanted, listed = processes(bed), states(bed), rows(bed)
     assert set(before) == set(names())
     with watching.watching(bed, [address(number) for number in range(GUESTS)], PING_EVERY_S) as watch:
@@ -185,7 +247,7 @@ def test_over_and_back(bed: Layout, packages: list[Path], package: Path) -> None
         use(bed)
         pings.step("instances are modified")
         assert processes(bed) == before
-        back(bed, packages, pings)
+        back(bed, pings)
         assert processes(bed) == before
         assert states(bed) == wanted
         assert {name: row for name, row in rows(bed).items() if name != "inst1"} == {
@@ -196,51 +258,56 @@ def test_over_and_back(bed: Layout, packages: list[Path], package: Path) -> None
     used_by_debian(bed)
 
 
+def look_before(bed: Layout, package: Path) -> None:
+    """The page's first section, on a machine that has this program and no cluster."""
+    to_every_machine(bed, package)
+    typed(bed, OTHER, f"rm /etc/ganeti/lib && dpkg -Bi {package.name}")
+    said = [typed(bed, {"other": OTHER}.get(where, where), command) for where, command in page.before()]
+    assert "a cluster of Ganeti 3.0" in said[1] and "What speaks against a take-over:\n  - nothing" in said[1], said[1]
+    assert "What placement would say" in said[-1], said[-1]
+
+
 def over(bed: Layout, package: Path, pings: Pings) -> None:
     time.sleep(QUIET_S)  # what is measured: how long guests do not answer while nothing happens
     pings.step("nothing happens")
+    assert [page.steps()[1].commands, page.steps()[1].machines] == [("gnt-cluster verify",), "master"]
     good(bed, "gnt-cluster", "verify", "-I", "ENODESETUP")  # a node of a testbed has no /proc/sysrq-trigger
-    good(bed, "gnt-cluster", "queue", "drain")
-    good(bed, "gnt-cluster", "watcher", "pause", "2h")
+    take_step(bed, 2)
     pings.step("verify and drain of Ganeti 3.0")
-    remove_debian(bed)
-    pings.step("its daemons are stopped")
-    refuse_mixed_nodes(bed, package)
-    testbed.install(bed, package)
-    pings.step("dpkg -i of our package")
-    said = good(bed, "/usr/lib/ganeti/tools/take-over", "check")
+    take_step(bed, 3, machines=NODES[:1])
+    pings.step("our package on the master")
+    refuse_mixed_nodes(bed)
+    pings.step("mixed nodes are refused")
+    take_step(bed, 3, machines=NODES[1:])
+    pings.step("our package on the other node")
+    said = take_step(bed, 4)
     assert "Nothing was changed" in said and f"{(GUESTS + 1) // 2} guests run" in said
+    assert "there are exports in /var/lib/ganeti/export" in said, said
     pings.step("take-over check")
-    said = good(bed, "/usr/lib/ganeti/tools/take-over", "begin")
+    said = take_step(bed, 5)
     assert f"{GUESTS} guests run on: {', '.join(sorted(names()))}" in said
     pings.step("take-over begin")
     assert machine.run(bed, "node1", "/usr/lib/ganeti/tools/take-over", "begin").returncode == 1, "it is done already"
-    good(bed, "gnt-cluster", "queue", "undrain")
-    good(bed, "gnt-cluster", "verify")
-    good(bed, "gnt-cluster", "watcher", "continue")
+    take_step(bed, 6)
     pings.step("our verify")
+    for command in page.exports_over():
+        typed(bed, "node2", command)
+    assert STOPPED in good(bed, "gnt-backup", "list")
+    daemons_are_not_idle(bed)
+    pings.step("exports are moved")
 
 
-def back(bed: Layout, packages: list[Path], pings: Pings) -> None:
-    good(bed, "gnt-cluster", "queue", "drain")
-    good(bed, "gnt-cluster", "watcher", "pause", "2h")
-    assert "Nothing was changed" in good(bed, "/usr/lib/ganeti/tools/take-over", "back", "--dry-run")
-    good(bed, "/usr/lib/ganeti/tools/take-over", "back")
+def back(bed: Layout, pings: Pings) -> None:
+    said = take_step(bed, 7)
+    assert "Nothing was changed" in said
     pings.step("take-over back")
-    for node in NODES:
-        good(bed, "dpkg", "--remove", "ganeti", node=node)
-    testbed.install(bed, *packages)
-    pings.step("dpkg -i of Ganeti 3.0")
-    for node in reversed(NODES):
-        good(bed, "/usr/lib/ganeti/ensure-dirs", "--full-run", node=node)
-        good(bed, "/usr/lib/ganeti/daemon-util", "start-all", node=node)
-    pings.step("its daemons are started")
+    take_step(bed, 8)
+    pings.step("apt-get install of Ganeti 3.0, its daemons are started")
+    daemons_are_not_idle(bed)
 
 
-def refuse_mixed_nodes(bed: Layout, package: Path) -> None:
+def refuse_mixed_nodes(bed: Layout) -> None:
     """This program on the master alone: refused with the node's name, and nothing is changed."""
-    shutil.copyfile(package, bed.node("node1").disks / "alone.deb")
-    good(bed, "dpkg", "--force-unsafe-io", "--force-confnew", "-Bi", f"{node_files.FILE_STORAGE}/alone.deb")
     config = good(bed, "cat", "/var/lib/ganeti/config.data")
     done = machine.run(bed, "node1", "/usr/lib/ganeti/tools/take-over", "begin")
     assert done.returncode == 1 and "node2 does not have this program" in done.stderr, done.stderr
@@ -258,7 +325,18 @@ def use(bed: Layout) -> None:
 
 def used_by_debian(bed: Layout) -> None:
     """Ganeti 3.0 finds what has been changed meanwhile, in the running guest too."""
+    assert page.steps()[9].commands == (
+        "gnt-cluster queue undrain",
+        "gnt-cluster verify",
+        "gnt-cluster watcher continue",
+    )
     good(bed, "gnt-cluster", "queue", "undrain")
+    good(bed, "gnt-cluster", "verify", "-I", "ENODESETUP")
+    good(bed, "gnt-cluster", "watcher", "continue")
+    for command in page.exports_over():
+        ours, theirs = "/srv/ganeti/export", "/var/lib/ganeti/export"
+        typed(bed, "node2", command.replace(ours, "HERE").replace(theirs, ours).replace("HERE", theirs))
+    assert STOPPED in good(bed, "gnt-backup", "list")
     said = good(bed, "gnt-instance", "modify", "--hotplug", "--net", "1:remove", "inst1")
     assert "hotplug:done" in said, said
     assert "80M" in good(bed, "gnt-instance", "info", "inst1")

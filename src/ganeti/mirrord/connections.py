@@ -48,7 +48,8 @@ class Listener:
     @classmethod
     def at_port(cls, address: str, port: int, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        return cls(socket.create_server((address, port), family=family, backlog=128), serve)
+        sock = socket.create_server((address, port), family=family, backlog=128, dualstack_ipv6=address == "::")
+        return cls(sock, serve)
 
     def close(self) -> None:
         """Clients that were accepted are served on."""

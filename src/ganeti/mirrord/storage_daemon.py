@@ -33,6 +33,8 @@ _JOB_END_S = 5.0
 _FLUSH_S = 4.0
 """For the last flush of a job whose copies are equal; the other node counts as lost after that."""
 _POLL_S = 0.02
+_FIRST_POLL_S = 0.001
+"""A job that is asked to end has ended after a few milliseconds, and a guest that moves stands meanwhile."""
 _PARTS_MAX = 2**24
 """Of a disk, each of which has a bit in two bitmaps of its storage daemon: 2 MiB each."""
 _SMALLEST_PART_BYTES, _LARGEST_PART_BYTES = 4096, 65536
@@ -239,6 +241,7 @@ class StorageDaemon:
         """The job as it ended, with an ``error`` where it failed or is not known any more; None if it goes on."""
         qmp = await self._connection()
         deadline = asyncio.get_running_loop().time() + within_s
+        pause_s = _FIRST_POLL_S
         while asyncio.get_running_loop().time() < deadline:
             jobs = {job["id"]: job for job in await qmp.execute("query-jobs")}
             if _JOB not in jobs:
@@ -246,7 +249,8 @@ class StorageDaemon:
             if jobs[_JOB]["status"] == "concluded":
                 await qmp.execute("job-dismiss", {"id": _JOB})
                 return dict(jobs[_JOB])
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _POLL_S)
         return None
 
     async def _remove_peer(self) -> None:

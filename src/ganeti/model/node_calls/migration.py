@@ -71,9 +71,10 @@ class InstanceMigrate(NodeRequest[None], frozen=True, kw_only=True):
 
 
 class InstanceGetMigrationStatus(NodeRequest[MigrationStatus], frozen=True, kw_only=True):
-    """How far the sending of a guest is."""
+    """How far the sending of a guest is: told when it sends no more, or after *within_s* seconds (at most 1)."""
 
     instance: InstanceSpec
+    within_s: float = 0.0
 
 
 class MigrationContinue(NodeRequest[None], frozen=True, kw_only=True):

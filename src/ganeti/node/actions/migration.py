@@ -37,6 +37,10 @@ from ganeti.node.actions.daemons import daemon_util
 from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, answers
 from ganeti.node.state import NodeState
 
+_TELL_WITHIN_S = 1.0
+_LOOK_AGAIN_S = 0.01
+"""A guest with mirrored disks stands from the end of its sending until the master has been told."""
+
 
 @answers(InstanceMigratable, changes=False)
 async def instance_migratable(node: NodeState, asked: InstanceMigratable) -> None:
@@ -83,7 +87,11 @@ async def instance_migrate(node: NodeState, asked: InstanceMigrate) -> None:
 
 @answers(InstanceGetMigrationStatus, timeout_s=URGENT_S, changes=False)
 async def instance_get_migration_status(node: NodeState, asked: InstanceGetMigrationStatus) -> MigrationStatus:
-    return await node.hypervisor_of(asked.instance).migration_status(asked.instance.name)
+    hypervisor, name = node.hypervisor_of(asked.instance), asked.instance.name
+    end_s = node.world.now_s() + min(asked.within_s, _TELL_WITHIN_S)
+    while (status := await hypervisor.migration_status(name)).status == "active" and node.world.now_s() < end_s:
+        await node.world.sleep(_LOOK_AGAIN_S)
+    return status
 
 
 @answers(MigrationContinue, timeout_s=NORMAL_S)

@@ -162,7 +162,7 @@ class GuestMigration:
     async def hand_over(self) -> None:
         """The guest has stopped: where both nodes have a copy of its disks, the target's is written from now on."""
         spec = self.way.spec
-        if self.ctx.config.view().secondary_nodes(self.ctx.config.view().instance(spec.uuid)):
+        if self._has_two_copies():
             await ask(self.ctx.nodes, self.way.source_uuid, MigrationHandOver(instance=spec))
             await ask(self.ctx.nodes, self.way.target.uuid, MigrationTakeOver(instance=spec))
 
@@ -198,19 +198,27 @@ class GuestMigration:
     async def _end_sharing(self) -> None:
         """Both nodes follow their roles by now: the target is told that it writes its copies alone."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
-        if ctx.config.view().secondary_nodes(ctx.config.view().instance(spec.uuid)):
+        if self._has_two_copies():
             try:
                 await ask(ctx.nodes, target.uuid, InstanceDisksAssemble(instance=spec))
             except GanetiError as err:
                 ctx.log.warning(f"The disks of {spec.name} on {target.name} need a look: {err}")
+
+    def _has_two_copies(self) -> bool:
+        """Whether both nodes have a copy of its disks, so that the guest stands until the target's are written."""
+        view = self.ctx.config.view()
+        return bool(view.secondary_nodes(view.instance(self.way.spec.uuid)))
 
     async def _follow(self) -> None:
         """Watch the source until it is done; raises `ExecutionError` when it fails or makes no progress."""
         ctx, source, spec = self.ctx, self.way.source_uuid, self.way.spec
         moved, moved_at_s = -1, ctx.clock.now_s()
         began_s, switches = moved_at_s, False
+        must_hurry = self._has_two_copies()
         while True:
-            status = await ask(ctx.nodes, source, InstanceGetMigrationStatus(instance=spec))
+            poll_s = QUICK_POLL_S if ctx.clock.now_s() - began_s < 1.0 else POLL_S
+            within_s = poll_s if must_hurry and not switches else 0.0
+            status = await ask(ctx.nodes, source, InstanceGetMigrationStatus(instance=spec, within_s=within_s))
             state = status.status
             if state == "completed":
                 ctx.log.progress("memory", status.total_ram, status.total_ram)
@@ -226,10 +234,8 @@ class GuestMigration:
                 raise ExecutionError(
                     f"Could not migrate instance {spec.name}: no data moved for {STALL_S:.0f} seconds in state {state}"
                 )
-            quick = ctx.clock.now_s() - began_s < 1.0
-            poll_s = QUICK_POLL_S if quick else POLL_S
             if state == "pre-switchover":
                 await self.hand_over()
                 await ask(ctx.nodes, source, MigrationContinue(instance=spec))
                 poll_s, switches = poll_s if switches else SWITCH_POLL_S, True
-            await ctx.clock.sleep(poll_s)
+            await ctx.clock.sleep(0.0 if within_s and state == "active" else poll_s)

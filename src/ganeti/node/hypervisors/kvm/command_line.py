@@ -24,6 +24,8 @@ _SOUND_CARDS = {
     "gus": ("gus,audiodev=sound",),
     "cs4231a": ("cs4231a,audiodev=sound",),
 }
+_RUN_WITH_USER = [9, 1]
+"""From this release on QEMU has `-run-with user=`; 10 has neither `-runas` nor `-chroot` any more."""
 _USB_DEVICES = {"mouse": "usb-mouse", "tablet": "usb-tablet", "keyboard": "usb-kbd", "kbd": "usb-kbd"}
 
 
@@ -36,7 +38,7 @@ class Handed:
     taps: Sequence[Sequence[int]] = ()
     display: Display = field(default_factory=Display)
     user: str = ""
-    """What it becomes once all is open, as ``-runas`` takes it."""
+    """What it becomes once all is open, as ``-runas`` takes it, and ``-run-with user=``."""
 
 
 def socket_kinds(record: RuntimeRecord) -> list[str]:
@@ -85,10 +87,14 @@ def _confinement(record: RuntimeRecord, qemu: Emulator, places: Places, user: st
     words: list[str] = []
     if qemu.sandbox:
         words += ["-sandbox", emulator.SANDBOX_CHANGING_USER if user else emulator.SANDBOX]
+    chroot = places.chroot(record.name) if record.hvparams["use_chroot"] else ""
+    if qemu.version >= _RUN_WITH_USER:
+        ways = [f"{word}={value}" for word, value in (("chroot", chroot), ("user", user)) if value]
+        return words + (["-run-with", ",".join(ways)] if ways else [])
     if user:
         words += ["-runas", user]
-    if record.hvparams["use_chroot"]:
-        words += ["-chroot", places.chroot(record.name)]
+    if chroot:
+        words += ["-chroot", chroot]
     return words
 
 

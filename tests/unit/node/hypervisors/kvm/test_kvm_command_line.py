@@ -255,3 +255,20 @@ def test_a_migration_target_has_what_was_added_while_the_guest_ran() -> None:
     assert "pc-dimm,id=dimm0,memdev=dimm0-memory,slot=0,addr=4294967296" in devices_there
     assert grown.most_memory_mib == 256
     assert after(words(made(hotplug_memory=64)), "-m") == ["131080k"]
+
+
+def test_a_guest_of_its_own_user_is_confined_as_the_release_of_qemu_wants_it() -> None:
+    one = made(use_chroot=True)
+    handed = Handed(sockets={"qmp": 10, "monitor": 11, "serial": 12}, user="1234:1234")
+    places = Places(Paths(""))
+    chroot = places.chroot("web1")
+    for version, wanted in (
+        ([7, 2, 22], ["-runas", "1234:1234", "-chroot", chroot]),
+        ([9, 1, 0], ["-run-with", f"chroot={chroot},user=1234:1234"]),
+        ([10, 0, 2], ["-run-with", f"chroot={chroot},user=1234:1234"]),
+    ):
+        qemu = msgspec.structs.replace(QEMU, version=version)
+        line = command_line.build(one, qemu, places, [], handed, incoming=False, remarks=[])
+        at = line.index(wanted[0])
+        assert line[at : at + len(wanted)] == wanted
+        assert {"-runas", "-chroot", "-run-with"}.intersection(line) == {word for word in wanted if word[0] == "-"}

@@ -49,7 +49,7 @@ def main() -> None:
             return done.stdout + done.stderr
 
         words = ("-t", "file", "-n", "node1", "-o", "heartbeat+default", "--disk", f"0:size={SIZE_MIB}m")
-        options = ("-B", "memory=128", "-O", f"rate=2,ack={watching.ACK}", "--net", "0:", "--no-start")
+        options = ("-B", "memory=128", "-O", f"rate=2,ack={watching.ack(layout)}", "--net", "0:", "--no-start")
         command("gnt-instance", "add", *words, *options, NAME)
         disk = f"$(ls /srv/ganeti/file-storage/{NAME}/*)"
         command("sh", "-c", f"dd if=/dev/urandom of={disk} bs=1M seek=1 count={SIZE_MIB - 2} conv=notrunc")

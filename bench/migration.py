@@ -50,7 +50,9 @@ def main() -> None:
 
         for template, guest in guests.items():
             words = ("-t", template, "-o", "heartbeat+default", "--disk", "0:size=64m", "-B", "memory=128")
-            command("gnt-instance", "add", *words, "-O", f"rate=2,ack={watching.ACK}", "--net", "0:", guest.name)
+            command(
+                "gnt-instance", "add", *words, "-O", f"rate=2,ack={watching.ack(layout)}", "--net", "0:", guest.name
+            )
             watch.wait_for_beat(guest.name, 0.0, BOOTS_WITHIN_S)
         for _ in range(TIMES):
             for guest in guests.values():

@@ -2,6 +2,7 @@
 """The heartbeat guest on real QEMU: what it says is on its disk, and it resumes where the disk left off."""
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -70,6 +71,27 @@ def test_the_kernel_command_line_is_stronger_than_the_disk(guest_image, tmp_path
     install(disk)
     with guest_run.running(guest_image, disk, "hostname=other addr=10.78.0.9/16") as booted:
         assert booted.wait_for(r"BOOTED-OK (\S+) (\S+)").groups() == ("other", "10.78.0.9/16")
+
+
+@pytest.mark.parametrize(
+    ("identity", "bound", "seen_as"),
+    [("addr=10.0.2.9 gw=10.0.2.2", "127.0.0.1", "10.0.2.2"), ("addr=fec0::9 gw=fec0::2", "::1", "[fec0::2]")],
+)
+def test_beats_go_out_over_ipv4_and_over_ipv6(guest_image, tmp_path, identity, bound, seen_as):
+    """QEMU's own network behind the card hands what the guest sends to *seen_as* to this machine's loopback."""
+    disk = make_disk(tmp_path / "disk", "raw")
+    install(disk, OSP_RATE="5")
+    family = socket.AF_INET6 if ":" in bound else socket.AF_INET
+    card = ("-netdev", "user,id=n0,restrict=off", "-device", "virtio-net-pci,netdev=n0,romfile=")
+    with socket.create_server((bound, 0), family=family) as server:
+        server.settimeout(60)
+        more = f"{identity} ack={seen_as}:{server.getsockname()[1]}"
+        with guest_run.running(guest_image, disk, more, devices=card) as booted:
+            booted.wait_for(f"BOOTED-OK web1 {identity.split()[0][5:]} ")
+            beats, _ = server.accept()
+            with beats, beats.makefile() as lines:
+                beats.settimeout(60)
+                assert lines.readline().startswith("web1 ")
 
 
 def test_without_a_disk_it_ticks_and_its_console_has_a_shell(guest_image):

@@ -80,7 +80,7 @@ def test_guests_move_live_and_lose_no_heartbeat(bed: FakeBed) -> None:
                     "-n",
                     where,
                 ),
-                *("-B", "memory=128,vcpus=1", "-O", f"rate=2,ack={watching.ACK}", "--net", "0:", name),
+                *("-B", "memory=128,vcpus=1", "-O", f"rate=2,ack={watching.ack(bed.layout)}", "--net", "0:", name),
             )
         for name in GUESTS:
             watch.wait_for_beat(name, began_s, WITHIN_S)

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 from tests.system.fake_bed import FakeBed
 
 from ganeti.tools.testbed import bed as testbed
-from ganeti.tools.testbed import cluster
-from ganeti.tools.testbed.layout import Layout
+from ganeti.tools.testbed import cluster, machine, watching
+from ganeti.tools.testbed.layout import GUEST_BRIDGE, Layout
 
 pytestmark = [pytest.mark.daemons]
 
@@ -47,3 +49,20 @@ def test_the_master_moves_with_its_address(layout: Layout) -> None:
     assert layout.cluster_address in bed.run("ip", "addr", "show", "eth0", node="node2")
     assert layout.cluster_address not in bed.run("ip", "addr", "show", "eth0")
     bed.run("gnt-cluster", "verify", node="node2")
+
+
+def test_guests_are_heard_and_pinged_over_ipv6(layout: Layout) -> None:
+    bed = FakeBed(layout)
+    address, hub = layout.guest_address(1), layout.hub_guest_address
+    bed.run("ip", "address", "add", f"{address}/64", "dev", GUEST_BRIDGE, "nodad")
+    assert watching.ack(layout) == f"[{hub}]:{watching.PORT}"
+    with watching.watching(layout, [address]) as watch:
+        began_s = time.monotonic()
+        words = ("busybox", "nc", hub, str(watching.PORT))
+        with machine.popen(layout, "node1", *words, stdin=subprocess.PIPE) as talk:
+            assert talk.stdin is not None
+            talk.stdin.write("inst1 1\n")
+            talk.stdin.flush()
+            assert watch.wait_for_beat("inst1", began_s, 60)[1] == 1
+            bed.wait(lambda: watch.longest_gap_s(address, began_s, began_s + 3600) < 3600, "a reply")
+            talk.kill()

@@ -223,7 +223,9 @@ def test_the_observer_sees_beats_and_replies_at_the_hub(testbed):
     said(testbed, "node1", "ip", "address", "add", f"{address}/24", "dev", layout.GUEST_BRIDGE)
     with watching.watching(testbed, [address]) as watch:
         began = time.monotonic()
-        talk = machine.popen(testbed, "node1", "busybox", "nc", *watching.ACK.split(":"), stdin=subprocess.PIPE)
+        talk = machine.popen(
+            testbed, "node1", "busybox", "nc", *watching.ack(testbed).rsplit(":", 1), stdin=subprocess.PIPE
+        )
         talk.stdin.write("inst1 1\ninst1 2\ninst1 4\n")
         talk.stdin.flush()
         assert watch.wait_for_beat("inst1", began, 20)[1] == 1

@@ -78,6 +78,22 @@ def test_create_writes_who_the_guest_is_and_no_beat(disk):
     ]
 
 
+@pytest.mark.parametrize(("known", "found"), [("v4", "10.78.0.7"), ("v6", "fd78::7"), ("neither", "")])
+def test_the_address_is_what_the_resolver_says_of_the_name(tmp_path, known, found):
+    """A node without an IPv4 address finds none in ahostsv4 (AI_ADDRCONFIG), whatever its files say."""
+    resolver = tmp_path / "getent"
+    resolver.write_text(
+        '#!/bin/sh\ncase "$1 $KNOWN" in\n"ahostsv4 v4") echo "10.78.0.7 STREAM $2" ;;\n'
+        '"hosts v6") echo "fd78::7  $2" ;;\n*) exit 2 ;;\nesac\n'
+    )
+    resolver.chmod(0o755)
+    disk = tmp_path / "disk"
+    disk.write_bytes(bytes(SIZE_BYTES))
+    path = f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"
+    assert run("create", DISK_0_PATH=str(disk), KNOWN=known, PATH=path).returncode == 0
+    assert f"\naddr={found}\n".encode() in disk.read_bytes()[CONFIG]
+
+
 def test_create_clears_the_beats_of_an_earlier_life_and_rename_keeps_them(tmp_path):
     disk = tmp_path / "disk"
     disk.write_bytes(b"00000042 1.0 web1".ljust(SIZE_BYTES, b"\0"))
@@ -121,11 +137,18 @@ def test_a_disk_that_is_not_there_fails():
         ("OSP_RATE", "2.5", True),
         ("OSP_RATE", "fast", False),
         ("OSP_ADDRESS", "10.78.0.1/16", True),
+        ("OSP_ADDRESS", "fd78::1/64", True),
         ("OSP_ADDRESS", "host", False),
+        ("OSP_ADDRESS", "10.78.0.1/x", False),
         ("OSP_GATEWAY", "10.78.0.254", True),
+        ("OSP_GATEWAY", "fd78::fe", True),
         ("OSP_GATEWAY", "10.78.0.254;reboot", False),
         ("OSP_ACK", "10.78.0.254:4077", True),
+        ("OSP_ACK", "[fd78::fe]:4077", True),
         ("OSP_ACK", "10.78.0.254", False),
+        ("OSP_ACK", "10.78.0.254:", False),
+        ("OSP_ACK", "fd78::fe:4077", False),
+        ("OSP_ACK", "[fd78::fe]", False),
     ],
 )
 def test_verify_tells_what_is_wrong(parameter, value, right):

@@ -149,7 +149,7 @@ def _add_up_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--unprivileged", action="store_true", help="nodes as directories on loopback addresses")
     text = "addresses of the nodes: IPv4, IPv6, or IPv6 with IPv4 for replication (4)"
-    parser.add_argument("--ip", choices=("4", "6", "hybrid"), default="4", help=text)
+    parser.add_argument("--ip", choices=layout.IP, default="4", help=text)
     parser.add_argument("--package", type=Path, metavar="FILE", help="run what this Debian package installs (make deb)")
 
 

@@ -3,7 +3,8 @@
 
 Everything is done by the commands an administrator would type, on real daemons and real QEMU guests; what is claimed is
 measured from the guest LAN. ``KEEP=1`` in the environment leaves the cluster running; ``DELAY_MS=500`` holds every node
-call back by up to so many milliseconds, by the same ones for the same ``DELAY_SEED``.
+call back by up to so many milliseconds, by the same ones for the same ``DELAY_SEED``; ``GANETI_IP=6`` or
+``GANETI_IP=hybrid`` are the addresses of the nodes.
 """
 
 import contextlib
@@ -14,17 +15,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ganeti.base.errors import CommandError, GanetiError
+from ganeti.base.errors import CommandError, GanetiError, ParameterError
 from ganeti.system import call_delay
 from ganeti.tools.testbed import bed as beds
-from ganeti.tools.testbed import cluster, machine, processes, watching
+from ganeti.tools.testbed import cluster, layout, machine, processes, watching
 from ganeti.tools.testbed.layout import Layout, Node
 from ganeti.tools.testbed.watching import Watch
 
 GUESTS = ("inst1", "inst2", "inst3")
 TEMPLATES = {"inst1": "sharedfile", "inst2": "sharedfile", "inst3": "mirror"}
 MIRRORED = "inst3"
-ADDRESSES = {name: f"10.78.0.{number}" for number, name in enumerate(GUESTS, 1)}
 BEATS_PER_S = 2
 BOOTS_WITHIN_S = 60.0
 PLACE = Path("/var/tmp")  # noqa: S108 (a disk file system on every Debian; mkdtemp makes the name)
@@ -37,6 +37,7 @@ class Story:
         self.bed = bed
         self.watch = watch
         self._master = bed.nodes[0].name
+        self.addresses = addresses(bed)
 
     def command(self, *words: str, show: bool = True) -> str:
         """Run a command on the master as an administrator would, showing it and what it says."""
@@ -60,6 +61,11 @@ class Story:
             self.watch.wait_for_beat(name, since_s, BOOTS_WITHIN_S)
 
 
+def addresses(bed: Layout) -> dict[str, str]:
+    """Give the guests' own, by their names."""
+    return {name: bed.guest_address(number) for number, name in enumerate(GUESTS, 1)}
+
+
 def chapter(title: str) -> None:
     print(f"\n== {title}", flush=True)
 
@@ -75,7 +81,8 @@ def create_guests(story: Story) -> None:
         story.command(
             *("gnt-instance", "add", "-t", TEMPLATES[name], "-o", "heartbeat+default", "--disk", "0:size=64m"),
             *(("-n", "node2:node3") if name == MIRRORED else ()),
-            *("-B", "memory=128,vcpus=1", "-O", f"rate={BEATS_PER_S},ack={watching.ACK}", "--net", "0:", name),
+            *("-B", "memory=128,vcpus=1", "-O", f"rate={BEATS_PER_S},ack={watching.ack(story.bed)}"),
+            *("--net", "0:", name),
         )
     story.wait_for_guests(began)
     story.command("gnt-instance", "list")
@@ -93,7 +100,7 @@ def migrate(story: Story) -> None:
     now_on = story.instances()[name]
     if now_on == origin:
         raise CommandError(f"{name} is still on {origin}")
-    gap_ms = story.watch.longest_gap_s(ADDRESSES[name], began, ended) * 1000
+    gap_ms = story.watch.longest_gap_s(story.addresses[name], began, ended) * 1000
     lost = story.watch.lost_beats(name, began)
     tell(f"{name} went from {origin} to {now_on} in {ended - began:.1f} s; longest ping gap {gap_ms:.0f} ms")
     tell(f"lost beats: {lost}")
@@ -164,7 +171,7 @@ def stage(keep: bool) -> Iterator[Layout]:
     directory = Path(tempfile.mkdtemp(prefix="ganeti-demo-", dir=PLACE))
     made = None
     try:
-        made = beds.up(directory, 3, "kvm", say=tell)
+        made = beds.up(directory, 3, "kvm", say=tell, ip=asked_ip())
         yield made
     except BaseException:
         if made is not None and keep:
@@ -176,6 +183,14 @@ def stage(keep: bool) -> Iterator[Layout]:
             beds.down(made)
         elif directory.exists() and not any(directory.iterdir()):
             directory.rmdir()
+
+
+def asked_ip() -> str:
+    """Raises `ParameterError` for what `gnt-testbed up --ip` does not know."""
+    asked = os.environ.get("GANETI_IP") or "4"
+    if asked not in layout.IP:
+        raise ParameterError(f"GANETI_IP={asked}: write one of {', '.join(layout.IP)}")
+    return asked
 
 
 def delay_calls() -> None:
@@ -193,7 +208,7 @@ def main() -> int:
         chapter("Three nodes with their own sshd, daemons and bridges, on this machine")
         with stage(keep) as bed:
             cluster.create(bed, say=tell)
-            with watching.watching(bed, list(ADDRESSES.values())) as watch:
+            with watching.watching(bed, list(addresses(bed).values())) as watch:
                 story = Story(bed, watch)
                 story.command("gnt-node", "list")
                 create_guests(story)

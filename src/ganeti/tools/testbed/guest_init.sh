@@ -5,7 +5,8 @@
 # Disk 0: sector 0 the latest beat, sectors 8..11 the configuration (key=value lines), sectors 64..1087 a ring of beats.
 # Console: "BOOTED-OK ...", "HB-RESUME n" (what the disk held), then "HB n" for every beat the disk acknowledged.
 # With ack=IP:PORT every acknowledged beat also goes out over TCP, as a line "NAME n".
-# Kernel command line, stronger than the disk: hostname= addr=IP[/LEN] gw= hb=BEATS_PER_SECOND ack=IP:PORT
+# Kernel command line, stronger than the disk: hostname= addr=IP[/LEN] gw= hb=BEATS_PER_SECOND ack=IP:PORT; IPv6 as
+# ack=[IP]:PORT.
 export PATH=/bin HOME=/ TERM=linux
 ring_start=64
 ring_sectors=1024
@@ -53,9 +54,16 @@ for word in $cmdline; do set_option "$word"; done
 hostname "$hostname"
 ip link set lo up
 if [ -e /sys/class/net/eth0 ]; then
+  # An address is used at once, without asking first whether somebody else has it.
+  echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
   ip link set eth0 up
-  case $addr in '') ;; */*) ip addr add "$addr" dev eth0 ;; *) ip addr add "$addr/24" dev eth0 ;; esac
-  [ -n "$gw" ] && ip route add default via "$gw"
+  case $addr in
+    '') ;;
+    */*) ip addr add "$addr" dev eth0 ;;
+    *:*) ip -6 addr add "$addr/64" dev eth0 ;;
+    *) ip addr add "$addr/24" dev eth0 ;;
+  esac
+  case $gw in '') ;; *:*) ip -6 route add default via "$gw" ;; *) ip route add default via "$gw" ;; esac
 fi
 
 # The ACPI power button is the only thing that reports events there; it ends the guest at once, for its disk is in order.
@@ -112,6 +120,7 @@ echo "HB-RESUME $beat"
 # One process sends every acknowledgement; it is started again should nobody have listened.
 trap '' PIPE
 mkfifo /run/ack
+listener=${ack%:*} listener=${listener#[} listener=${listener%]}
 sender=
 acknowledge() {
   echo "$1" >/run/www/beat
@@ -119,7 +128,7 @@ acknowledge() {
   [ -n "$ack" ] || return
   if [ -z "$sender" ] || ! kill -0 "$sender" 2>/dev/null; then
     exec 4<>/run/ack
-    nc -w 2 "${ack%:*}" "${ack#*:}" </run/ack >/dev/null 2>&1 &
+    nc -w 2 "$listener" "${ack##*:}" </run/ack >/dev/null 2>&1 &
     sender=$!
   fi
   echo "$hostname $1" >&4

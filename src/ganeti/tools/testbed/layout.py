@@ -20,8 +20,9 @@ CLUSTER_INDEX = 100
 HUB = "hub"
 HELPERS = "/usr/lib/ganeti"
 WITHOUT_ROOT = "fake"  # the hypervisor whose guests need no privilege
+IP = ("4", "6", "hybrid")
 HUB_LAN_ADDRESS = "10.77.0.254"
-HUB_GUEST_ADDRESS = "10.78.0.254"
+HUB_GUEST_INDEX = 254
 GUEST_BRIDGE = "gnt-br0"
 GUEST_NAMES = 200
 GUEST_NAMES_WRAPPED = 20  # libnss_wrapper takes few names
@@ -102,6 +103,15 @@ class Layout:
     def guest_names(self) -> int:
         """How many names ``instN`` stand for an address."""
         return GUEST_NAMES_WRAPPED if self.unprivileged else GUEST_NAMES
+
+    def guest_address(self, index: int) -> str:
+        """Give the one that the name ``instN`` stands for; with IPv6, guests have nothing else."""
+        return f"10.78.0.{index}" if self.ip == "4" else f"fd78::{index}"
+
+    @property
+    def hub_guest_address(self) -> str:
+        """Where the hub hears guests on their LAN."""
+        return self.guest_address(HUB_GUEST_INDEX)
 
     @property
     def cluster_address(self) -> str:

@@ -30,7 +30,7 @@ def lay_hub(bed: Layout) -> None:
         f"link add {LAN} type bridge",
         f"link add {GUEST} type bridge",
         f"addr add {layout.HUB_LAN_ADDRESS}/24 dev {LAN}",
-        f"addr add {layout.HUB_GUEST_ADDRESS}/24 dev {GUEST}",
+        _add_address(bed.hub_guest_address, GUEST),
         f"link set {LAN} up",
         f"link set {GUEST} up",
     )
@@ -64,7 +64,7 @@ def plug_in(bed: Layout, node: Node, pid: int) -> None:
     _batch(
         ("nsenter", "--target", str(pid), "--net", "--"),
         "link set lo up",
-        *map(_add_address, node.addresses),
+        *(_add_address(address, "eth0") for address in node.addresses),
         "link set eth0 up",
         f"link add {layout.GUEST_BRIDGE} type bridge",
         f"link set eth1 master {layout.GUEST_BRIDGE} up",
@@ -72,9 +72,9 @@ def plug_in(bed: Layout, node: Node, pid: int) -> None:
     )
 
 
-def _add_address(address: str) -> str:
+def _add_address(address: str, device: str) -> str:
     """Nobody else has it: it is used at once, without asking the others first."""
-    return f"addr add {address}/64 dev eth0 nodad" if ":" in address else f"addr add {address}/24 dev eth0"
+    return f"addr add {address}/64 dev {device} nodad" if ":" in address else f"addr add {address}/24 dev {device}"
 
 
 def unplug(bed: Layout, node: Node) -> None:

@@ -141,8 +141,7 @@ def hosts(bed: Layout) -> str:
     """Give the text of ``/etc/hosts``: the nodes, the cluster, and names for guests."""
     lines = ["127.0.0.1 localhost", f"{bed.cluster_address} {layout.CLUSTER_NAME}"]
     lines += [f"{address} {other.name}" for other in bed.nodes for address in other.addresses]
-    guests = "10.78.0." if bed.ip == "4" else "fd78::"
-    lines += [f"{guests}{n} inst{n}" for n in range(1, bed.guest_names + 1)]
+    lines += [f"{bed.guest_address(n)} inst{n}" for n in range(1, bed.guest_names + 1)]
     return "\n".join(lines) + "\n"
 
 

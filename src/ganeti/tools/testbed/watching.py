@@ -11,11 +11,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ganeti.base.errors import CommandError
-from ganeti.tools.testbed import guest, layout, network, observer
+from ganeti.tools.testbed import guest, network, observer
 from ganeti.tools.testbed.layout import Layout
 
 PORT = 4077
-ACK = f"{layout.HUB_GUEST_ADDRESS}:{PORT}"
+
+
+def ack(bed: Layout) -> str:
+    """Give where guests send their beats, as the heartbeat OS takes it (``10.78.0.254:4077``, ``[fd78::254]:4077``)."""
+    address = bed.hub_guest_address
+    return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
 
 class Watch:

@@ -26,6 +26,7 @@ def arriving(port: int) -> RuntimeRecord:
         accelerator="tcg",
         qemu_version=[10, 0, 2],
         has_rng=True,
+        nics=[],
     )
 
 
@@ -56,7 +57,7 @@ def test_two_that_come_at_once_get_two_ports() -> None:
 
 def test_a_refusal_of_another_kind_is_told() -> None:
     async def listen(port: int) -> None:
-        raise QmpError("GenericError", "no such address")
+        raise QmpError("no such address")
 
     with pytest.raises(HypervisorError, match=r"ports from 46000 \(migration_port\): .*no such address"):
         asyncio.run(listen_on_free_port(arriving(46000), "127.0.0.1", listen))

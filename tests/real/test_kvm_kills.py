@@ -47,7 +47,10 @@ class KvmBed(FakeBed):
             init = machine.running_pid(self.layout, node)
             names = []
             for pid in processes.in_namespace("pid", Path(f"/proc/{init}/ns/pid")):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                try:
+                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                except FileNotFoundError:  # it has ended meanwhile
+                    continue
                 if b"-name" in words and b"-pidfile" in words:
                     names.append(words[words.index(b"-name") + 1].decode().removeprefix("guest=").partition(",")[0])
             for name in names:

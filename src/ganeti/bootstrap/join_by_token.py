@@ -27,6 +27,7 @@ from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK
 from ganeti.system.environment import any_address
+from ganeti.system.ip_socket import listen_at
 
 PORT = 1817
 VALID_S = 600.0
@@ -295,9 +296,8 @@ def _server_context(path: str) -> ssl.SSLContext:
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, port), family=family, dualstack_ipv6=address == "::")
+        return listen_at(address, port)
     except OSError as err:
         raise PrerequisiteError(
             f"Port {port} cannot be listened on ({err.strerror}): does another gnt-node token wait? Name another with "

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from ganeti.system.event_loop import Background
+from ganeti.system.ip_socket import family_of, listen_at
 
 _LINE_LIMIT_BYTES = 64 * 1024
 _ACCEPT_AGAIN_S = 1.0
@@ -47,9 +48,7 @@ class Listener:
 
     @classmethod
     def at_port(cls, address: str, port: int, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        sock = socket.create_server((address, port), family=family, backlog=128, dualstack_ipv6=address == "::")
-        return cls(sock, serve)
+        return cls(listen_at(address, port), serve)
 
     def close(self) -> None:
         """Clients that were accepted are served on."""
@@ -84,7 +83,7 @@ class Connection:
     @classmethod
     async def open(cls, address: str, port: int, context: ssl.SSLContext, name: str) -> Self:
         """To the node *name*."""
-        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        sock = socket.socket(family_of(address))
         try:
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, (address, port))

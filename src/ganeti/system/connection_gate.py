@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable
 from ganeti.system.connection_pool import Pool
 from ganeti.system.crowd import Crowd
 from ganeti.system.event_loop import Background
+from ganeti.system.ip_socket import listen_at
 
 _log = logging.getLogger(__name__)
 SILENT_MAX, SILENT_S = 256, 5.0
@@ -32,7 +33,6 @@ _GOODBYE_S = 1.0
 _BACKLOG = 1024
 _AT_ONCE = 64
 _PAUSE_S = 0.5
-_IP_FREEBIND = 15
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 Trust = Callable[[bytes | None], bool]
@@ -70,13 +70,7 @@ class ConnectionGate:
         """
         if self._tls is not None:
             SSLProtocol.max_size = self._buffer_bytes
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        if early:
-            self._listener = _listen_early(family, address, port)
-        else:
-            self._listener = socket.create_server(
-                (address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=address == "::"
-            )
+        self._listener = listen_at(address, port, _BACKLOG, early=early)
         self._listener.setblocking(False)
         self._listen()
 
@@ -210,16 +204,3 @@ class ConnectionGate:
 def _address(transport: asyncio.Transport) -> str:
     peer = transport.get_extra_info("peername")
     return str(peer[0]) if peer else ""
-
-
-def _listen_early(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-        made.bind((address, port))
-        made.listen(_BACKLOG)
-    except OSError:
-        made.close()
-        raise
-    return made

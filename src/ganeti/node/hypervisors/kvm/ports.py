@@ -9,6 +9,7 @@ from typing import Any
 from ganeti.base.errors import HypervisorError
 from ganeti.node.hypervisors.kvm.qmp import QmpError
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
+from ganeti.system.ip_socket import family_of
 
 _PORT_TRIES = 200
 _HIGHEST_PORT = 65535
@@ -45,8 +46,7 @@ _being_taken: set[tuple[str, int]] = set()
 
 def _is_taken(address: str, port: int) -> bool:
     """Whether somebody listens there. From release 10 on, a QEMU that has met a port in use listens on no other."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+    with socket.socket(family_of(address), socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))

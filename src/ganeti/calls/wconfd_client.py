@@ -117,9 +117,7 @@ class WConfdClient:
         *files* of the queue are at each member before the commit is, as they are on disk now (`replicate_queue`).
         """
         fields = msgspec.to_builtins(change)
-        answer = await self.call(
-            "commit", owner.for_commits, step, type(change).__name__, fields, settles, *([list(files)] if files else [])
-        )
+        answer = await self.call("commit", owner.for_commits, step, type(change).__name__, fields, settles, list(files))
         return Committed((answer["position"][0], answer["position"][1]), answer["result"])
 
     async def last_step(self, job_id: int) -> tuple[int, int] | None:

@@ -58,9 +58,9 @@ async def replica_snapshot(node: NodeState, asked: ReplicaSnapshot) -> Answer:
     if not _DIGEST.fullmatch(asked.digest):
         raise ParameterError("The configuration has no fingerprint")
     _check_names(asked.files)
-    caller, marks = _caller(asked), (asked.acknowledged, asked.files)
+    caller, acknowledged, files = _caller(asked), asked.acknowledged, asked.files
     return await node.replica.snapshot(
-        caller, asked.position, asked.config, asked.steps, asked.membership, asked.digest, *marks
+        caller, asked.position, asked.config, asked.steps, asked.membership, asked.digest, acknowledged, files
     )
 
 

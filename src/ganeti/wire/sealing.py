@@ -8,7 +8,9 @@ another place is refused like one that is damaged. Keys of single instances are 
 
 import hashlib
 import hmac
+import importlib
 import zlib
+from typing import Any
 
 from ganeti.base.errors import BlockDeviceError
 
@@ -19,7 +21,7 @@ EMPTY_DIGEST = bytes(DIGEST_BYTES)
 """Stands for a chunk that holds nothing but zeros, or is in no backup."""
 _LEVEL = 1
 _TRIED_BYTES = 4096
-"""What of a chunk shows whether deflating it is worth the time."""
+"""What of a chunk shows whether deflating it by zlib is worth the time."""
 _PLAIN, _DEFLATED = b"0", b"z"
 
 
@@ -38,6 +40,7 @@ class Sealing:
         self._cipher = AESGCM(derived(key, "seal", instance_uuid))
         self._digest_key = derived(key, "digest", instance_uuid)
         self._instance_uuid = instance_uuid
+        self._isal = _fast_library()
 
     def digest(self, data: bytes) -> bytes:
         """Tells chunks apart, and nothing of their content to those without the key."""
@@ -47,8 +50,7 @@ class Sealing:
 
     def seal(self, disk: int, number: int, data: bytes, nonce: bytes) -> bytes:
         """*nonce* is random, and never used again."""
-        begin = data[:_TRIED_BYTES]
-        small = zlib.compress(data, _LEVEL) if len(zlib.compress(begin, _LEVEL)) < len(begin) else data
+        small = self._deflated(data)
         text = _DEFLATED + small if len(small) < len(data) else _PLAIN + data
         return nonce + self._cipher.encrypt(nonce, text, self._place(disk, number))
 
@@ -69,8 +71,23 @@ class Sealing:
         except (InvalidTag, ValueError, zlib.error) as err:
             raise damaged_chunk(disk, number) from err
 
+    def _deflated(self, data: bytes) -> bytes:
+        """Smaller where that is possible and costs little."""
+        if self._isal is not None:
+            return bytes(self._isal.compress(data, _LEVEL))
+        begin = data[:_TRIED_BYTES]
+        return zlib.compress(data, _LEVEL) if len(zlib.compress(begin, _LEVEL)) < len(begin) else data
+
     def _place(self, disk: int, number: int) -> bytes:
         return f"{self._instance_uuid} {disk} {number}".encode()
+
+
+def _fast_library() -> Any:
+    """ISA-L, which deflates in the format of zlib several times faster; None where it is not installed."""
+    try:
+        return importlib.import_module("isal.isal_zlib")
+    except ImportError:
+        return None
 
 
 def damaged_chunk(disk: int, number: int) -> BlockDeviceError:

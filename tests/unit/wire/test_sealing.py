@@ -2,6 +2,7 @@
 """Sealed chunks open in their own place alone, and manifests tell of every change."""
 
 import os
+import sys
 
 import pytest
 
@@ -40,6 +41,17 @@ def test_a_chunk_opens_in_its_place_with_its_key_alone(data: bytes) -> None:
             sealing.open(1, 7, broken, digest)
     with pytest.raises(BlockDeviceError, match="The backup is damaged"):
         sealing.open(1, 7, sealed, sealing.digest(data + b"1"))
+
+
+def test_what_one_library_deflates_the_other_node_opens_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = b"text" * 4000 + os.urandom(16000)
+    there = Sealing(KEY, UUID)
+    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
+    missing = Sealing(KEY, UUID)
+    for sealing, other in ((there, missing), (missing, there)):
+        sealed = sealing.seal(0, 0, half, os.urandom(NONCE_BYTES))
+        assert len(sealed) < len(half)
+        assert other.open(0, 0, sealed, sealing.digest(half)) == half
 
 
 def test_digests_tell_nothing_without_the_key() -> None:

@@ -7,7 +7,7 @@ is a backup until the node that keeps it has published it.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -16,6 +16,7 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, Prerequ
 from ganeti.master.backups import RecordBackup
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
+from ganeti.master.operations.backup.carrying import carry
 from ganeti.master.operations.backup.chains import (
     Known,
     chain_of,
@@ -41,6 +42,7 @@ from ganeti.model.node_calls.backups import (
     BackupPublish,
     BackupScan,
     ChainLink,
+    ChunkPiece,
     DiskBytes,
 )
 from ganeti.model.node_requests import InstanceSpec
@@ -237,6 +239,8 @@ class _Copying:
         self.key = bytes.fromhex(ctx.config.view().backups.keys[checked.key_id])
         self._chain: list[ChainLink] = links(checked.chain)
         self.read_bytes = 0
+        self._offset = 0
+        """Size of the file of chunks of the disk that is being copied."""
 
     async def disk(self, index: int, dirty: list[tuple[int, int]] | None) -> int:
         """Copy what has changed of a disk; gives its size."""
@@ -252,45 +256,59 @@ class _Copying:
         ctx.log.info(
             f"Reading disk {index} of {spec.name}: {how}, {_amount(sum(each for _, each in spans) * CHUNK_BYTES)}"
         )
-        offset = 0
-        for first, count in _windows(spans):
-            offset = await self._window(index, first, min(count, total - first), offset)
-            ctx.log.progress(f"disk {index} is backed up", first + count, total)
+        self._offset = 0
+
+        async def append(piece: ChunkPiece) -> None:
+            await self._append(index, piece)
+            ctx.log.progress(f"disk {index} is backed up", piece.next, total)
+
+        await carry(self._pieces(index, spans, total), append)
         return size
 
-    async def _window(self, index: int, first: int, count: int, offset: int) -> int:
-        """Copy a part of a disk; gives the size that the file of chunks has then."""
-        ctx, spec, keeper = self._ctx, self._checked.spec, self._checked.keeper.uuid
-        known = bytes(count * DIGEST_BYTES)
-        if self._chain:
-            request = BackupDigests(instance_uuid=spec.uuid, chain=self._chain, disk=index, first=first, count=count)
-            known = await ask(ctx.nodes, keeper, request)
-            if len(known) != count * DIGEST_BYTES:
-                raise ExecutionError(f"Node {self._checked.keeper.name} gave digests of another length")
-        self.read_bytes += count * CHUNK_BYTES
-        end = first + count
-        while first < end:
-            scan = BackupScan(
-                instance=spec,
-                disk=index,
-                running=self._checked.runs,
-                first=first,
-                known=known[-(end - first) * DIGEST_BYTES :],
-                key=self.key,
-            )
-            piece = await ask(ctx.nodes, spec.primary_node_uuid, scan)
-            if piece.chunks:
-                append = BackupAppend(
-                    instance_uuid=spec.uuid,
-                    id=self._id,
+    async def _pieces(self, index: int, spans: list[tuple[int, int]], total: int) -> AsyncGenerator[ChunkPiece]:
+        """What has changed within *spans* of a disk."""
+        ctx, node = self._ctx, self._checked.spec.primary_node_uuid
+        for first, count in _windows(spans):
+            end = min(first + count, total)
+            known = await self._known(index, first, end - first)
+            while first < end:
+                ctx.stop_if_cancelled()
+                scan = BackupScan(
+                    instance=self._checked.spec,
                     disk=index,
-                    chunks=piece.chunks,
-                    offset=offset,
-                    boot=self._boot,
+                    running=self._checked.runs,
+                    first=first,
+                    known=known[-(end - first) * DIGEST_BYTES :],
+                    key=self.key,
                 )
-                offset = await ask(ctx.nodes, keeper, append)
-            first = piece.next
-        return offset
+                piece = await ask(ctx.nodes, node, scan)
+                yield piece
+                first = piece.next
+
+    async def _known(self, index: int, first: int, count: int) -> bytes:
+        """Digests of what the backup before has."""
+        self.read_bytes += count * CHUNK_BYTES
+        if not self._chain:
+            return bytes(count * DIGEST_BYTES)
+        keeper, uuid = self._checked.keeper, self._checked.spec.uuid
+        request = BackupDigests(instance_uuid=uuid, chain=self._chain, disk=index, first=first, count=count)
+        known = await ask(self._ctx.nodes, keeper.uuid, request)
+        if len(known) != count * DIGEST_BYTES:
+            raise ExecutionError(f"Node {keeper.name} gave digests of another length")
+        return known
+
+    async def _append(self, index: int, piece: ChunkPiece) -> None:
+        if not piece.chunks:
+            return
+        append = BackupAppend(
+            instance_uuid=self._checked.spec.uuid,
+            id=self._id,
+            disk=index,
+            chunks=piece.chunks,
+            offset=self._offset,
+            boot=self._boot,
+        )
+        self._offset = await ask(self._ctx.nodes, self._checked.keeper.uuid, append)
 
 
 def _windows(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

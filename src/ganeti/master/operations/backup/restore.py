@@ -5,6 +5,7 @@ A new instance is made as any other; only what its disks are filled with is anot
 whole chain of backups is found and its indexes are read; a chunk that is damaged ends the job, and what was made goes.
 """
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from ganeti.base.command import ASSUME_YES, Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.backup.carrying import carry
 from ganeti.master.operations.backup.chains import (
     Known,
     chain_of,
@@ -36,8 +38,8 @@ from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NicInput, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.backups import BackupChunks, BackupFill
-from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.node_calls.backups import BackupChunks, BackupFill, ChunkPiece
+from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import OF_BACKUP
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -81,17 +83,14 @@ async def fill_from(
         total = -(-kept.size // CHUNK_BYTES)
         deed = f"Filling disk {disk.index} of {spec.name} from" if writes else f"Checking disk {disk.index} of"
         ctx.log.info(f"{deed} backup {newest.backup.id} on {newest.node_name}")
-        first, boots = 0, set[str]()
-        while first < total:
-            request = BackupChunks(
-                instance_uuid=uuid,
-                chain=links(chain),
-                disk=disk.index,
-                first=first,
-                end=min(total, first + _WINDOW_CHUNKS) if zeroes and writes else total,
-            )
-            piece = await ask(ctx.nodes, newest.node_uuid, request)
-            fill = BackupFill(
+        step = _WINDOW_CHUNKS if zeroes and writes else total
+        boots = set[str]()
+
+        async def fill(
+            span: tuple[int, ChunkPiece], disk: DiskSpec = disk, total: int = total, boots: set[str] = boots
+        ) -> None:
+            first, piece = span
+            request = BackupFill(
                 instance=spec,
                 disk=disk,
                 source_uuid=uuid,
@@ -104,11 +103,30 @@ async def fill_from(
                 writes=writes,
                 key=key,
             )
-            boots.add(await ask(ctx.nodes, spec.primary_node_uuid, fill))
+            boots.add(await ask(ctx.nodes, spec.primary_node_uuid, request))
             if len(boots) > 1:
                 raise ExecutionError(f"Node {spec.primary_node} has restarted while the disks were filled: begin again")
-            first = piece.next
-            ctx.log.progress(f"disk {disk.index} is {'filled' if writes else 'checked'}", first, total)
+            ctx.log.progress(f"disk {disk.index} is {'filled' if writes else 'checked'}", piece.next, total)
+
+        await carry(_kept(ctx, chain, disk.index, total, step), fill)
+
+
+async def _kept(
+    ctx: OperationContext, chain: list[Known], disk: int, total: int, step: int
+) -> AsyncGenerator[tuple[int, ChunkPiece]]:
+    """What the chain has of a disk, each with the first number that it is about, at most *step* numbers at once."""
+    newest, first = chain[0], 0
+    while first < total:
+        request = BackupChunks(
+            instance_uuid=newest.backup.instance_uuid,
+            chain=links(chain),
+            disk=disk,
+            first=first,
+            end=min(total, first + step),
+        )
+        piece = await ask(ctx.nodes, newest.node_uuid, request)
+        yield first, piece
+        first = piece.next
 
 
 class Restored(CreateInstance, frozen=True, kw_only=True):

@@ -39,5 +39,5 @@ async def _ended(writing: "asyncio.Future[None]") -> None:
     try:
         await asyncio.shield(writing)
     except asyncio.CancelledError:
-        await asyncio.wait([writing])
+        await asyncio.gather(writing, return_exceptions=True)
         raise

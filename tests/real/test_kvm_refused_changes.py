@@ -114,6 +114,7 @@ def test_a_full_file_system_takes_nothing_from_disks_that_are_converted(kvm_bed:
         for state in ("running", "stopped"):
             said = kvm_bed.run("gnt-instance", "modify", "-t", "file", NAME, expect=1)
             assert re.search(r"^Failure: .*Node node1: Disk .*: No space left on device", said, re.MULTILINE), said
+            assert SMALL in said and "make room there" in said, said
             assert "Traceback" not in said
             if state == "running":
                 kvm_bed.beats()
@@ -166,6 +167,27 @@ def test_devices_that_qemu_refuses(kvm_bed: Bed) -> None:
     kvm_bed.run("gnt-instance", "modify", "--disk", "add:size=4m,name=good", "--net", "add", NAME)
     assert kvm_bed.counted() == ("running", "2", "2")
     assert kvm_bed.devices() == {"disk0", "disk1", "nic0", "nic1"}
+    kvm_bed.beats()
+
+
+def test_devices_that_the_guest_lets_go_of_too_late(kvm_bed: Bed) -> None:
+    """It is stopped while it is asked, so the removal fails; what it lets go of later comes back."""
+    kvm_bed.run("gnt-instance", "modify", "--disk", "add:size=4m,name=late", "--net", "add:name=late", NAME)
+    had, known = kvm_bed.devices(), kvm_bed.known()
+    kvm_bed.qemu("stop")
+    for words in (("--disk", "late:remove"), ("--net", "late:remove")):
+        said = kvm_bed.run("gnt-instance", "modify", *words, NAME, expect=1)
+        assert "does not let go of" in said and "try again when it has booted" in said, said
+        assert kvm_bed.known() == known
+    assert kvm_bed.devices() == had
+    kvm_bed.qemu("cont")
+    kvm_bed.wait(lambda: len(kvm_bed.devices()) == len(had) - 2, "the guest lets go of both")
+    assert "ERROR" not in kvm_bed.run("gnt-cluster", "verify")
+    assert kvm_bed.devices() == had
+    assert kvm_bed.known() == known
+
+    kvm_bed.run("gnt-instance", "modify", "--disk", "late:remove", "--net", "late:remove", NAME)
+    assert len(kvm_bed.devices()) == len(had) - 2
     kvm_bed.beats()
 
 

@@ -252,7 +252,9 @@ def failed(verb: str, path: str, err: OSError) -> BlockDeviceError:
     sentence = f"Disk {path} cannot be {verb}: {err.strerror or err}"
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
         with contextlib.suppress(OSError):
-            sentence += f"; {space_mib(_nearest(os.path.dirname(path)))[1]} MiB are free there"
+            sentence += (
+                f"; {space_mib(_nearest(os.path.dirname(path)))[1]} MiB are free there: make room there and try again"
+            )
     return BlockDeviceError(sentence)
 
 

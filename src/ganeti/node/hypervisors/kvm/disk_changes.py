@@ -13,7 +13,7 @@ import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, removable, throttle, users
+from ganeti.node.hypervisors.kvm import devices, disks, plugging, record, released, removable, throttle, users
 from ganeti.node.hypervisors.kvm.block_nodes import drop_node, set_number
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
@@ -74,7 +74,7 @@ class DiskChange:
             await plugging.check_slots(qmp, self._known)
 
     async def _forget_released(self, qmp: Qmp) -> None:
-        """A guest may have let go of a disk after nobody waited for it any more."""
+        """A guest may have let go of a disk by itself, or after nobody waited for it any more."""
         there = await plugging.there(qmp)
         for place in self._known.disks:
             if place.identity not in there:
@@ -122,13 +122,17 @@ class DiskChange:
 
     async def _unplug(self, qmp: Qmp, place: DiskPlace) -> None:
         position = [one.uuid for one in self._known.disks].index(place.uuid)
+        cache = disks.Cache(direct=False, through=await plugging.writes_through(qmp, place.identity))
+        self._known = released.expect(self._places, self._known, disks.device(self._known, place, cache))
         await plugging.unplug(qmp, self._known, place.identity, f"disk {position}")
         await drop_node(self._world, qmp, place.node_name)
 
     def _note(self, places: Sequence[DiskPlace]) -> None:
         """The places of NICs are written too: a start would put them after the disks."""
         nics = devices.nic_places(self._known)
-        self._known = msgspec.structs.replace(self._known, disks=list(places), nic_places=nics)
+        gone = {place.identity for place in self._known.disks} - {place.identity for place in places}
+        known = msgspec.structs.replace(self._known, disks=list(places), nic_places=nics)
+        self._known = released.without(known, gone)
         record.write(self._places, self._known)
 
 

@@ -7,6 +7,7 @@ copies are equal. A job is kept after its end until its outcome has been read, s
 interruption finds it.
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,7 @@ from ganeti.ports.node_world import NodeWorld
 
 _CONCLUDED = "concluded"
 _PENDING = "pending"
+_FULL = os.strerror(errno.ENOSPC)
 _END_S = 60.0
 _POLL_S = 0.05
 _COPY = "m"
@@ -85,10 +87,8 @@ class DiskExchange:
             await self._begin(qmp, place, target)
         job = await _job(qmp, place)
         if job is None or job.get("error"):
-            raise HypervisorError(
-                f"Disk {target.spec.index} of {self._known.name} cannot be copied while it runs: "
-                f"{job['error'] if job else 'the job has gone'}"
-            )
+            error = job["error"] if job else "the job has gone"
+            raise self._failure(target, "cannot be copied while it runs", error)
         return MirrorProgress(
             index=target.spec.index,
             is_equal=job["status"] == "ready",
@@ -127,7 +127,7 @@ class DiskExchange:
         for place, target in pairs:
             error = await self._until(qmp, place, _PENDING, _CONCLUDED)
             if error:
-                raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} could not be copied: {error}")
+                raise self._failure(target, "could not be copied", error)
 
     async def _exchange(self, qmp: Qmp, place: DiskPlace, target: AttachedDisk) -> None:
         job = await _job(qmp, place)
@@ -137,7 +137,7 @@ class DiskExchange:
             await qmp.execute("job-finalize", {"id": job["id"]})
         error = await self._until(qmp, place, _CONCLUDED)
         if error:
-            raise HypervisorError(f"Disk {target.spec.index} of {self._known.name} could not be exchanged: {error}")
+            raise self._failure(target, "could not be exchanged", error)
         changed = msgspec.structs.replace(place, uuid=target.spec.uuid, node=_other_node(place))
         places = [changed if one is place else one for one in self._known.disks]
         self._known = msgspec.structs.replace(self._known, disks=places)
@@ -153,6 +153,12 @@ class DiskExchange:
                 raise HypervisorError(f"The copying of a disk of {self._known.name} does not end: try again")
             await self._world.sleep(_POLL_S)
         return str(job.get("error", "")) if job is not None else ""
+
+    def _failure(self, target: AttachedDisk, what: str, error: str) -> HypervisorError:
+        """The error of a job that copies to *target*, with the remedy where there is one."""
+        remedy = ": make room there and try again" if _FULL in error else ""
+        where = f" ({target.path})" if target.path else ""
+        return HypervisorError(f"Disk {target.spec.index} of {self._known.name} {what}: {error}{where}{remedy}")
 
     def _qmp(self) -> Qmp:
         return Qmp(self._places.socket(self._known.name, "qmp"))

@@ -35,6 +35,7 @@ from ganeti.node.hypervisors.kvm import (
     named_files,
     process,
     record,
+    released,
     removable,
     user_shutdown,
 )
@@ -358,6 +359,8 @@ class KvmHypervisor(Hypervisor):
         try:
             async with Qmp(self.places.socket(guest.name, "qmp"), timeout_s=_STATUS_S) as qmp:
                 state = state_of((await qmp.execute("query-status", timeout_s=_STATUS_S))["status"])
+                if state in (RUNNING, PAUSED):
+                    await self._put_back(qmp, guest.name)
         except HypervisorError as err:
             self.world.log(f"instance {guest.name}: its process lives, but {err}")
             state = RUNNING
@@ -374,6 +377,12 @@ class KvmHypervisor(Hypervisor):
             state=state,
             cpu_time_s=process.cpu_time_s(guest.pid),
         )
+
+    async def _put_back(self, qmp: Qmp, name: str) -> None:
+        try:
+            await released.put_back(self.world, self.places, qmp, name)
+        except HypervisorError as err:
+            self.world.log(f"instance {name} lacks a device that it let go of too late: {err}")
 
     def _bound_serial_log(self, name: str) -> None:
         """A guest decides how much it prints: what is too much goes to ``.1``, which the next replaces."""

@@ -32,6 +32,7 @@ from ganeti.node.hypervisors.kvm import (
     plugging,
     process,
     record,
+    released,
 )
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.ports import listen_on_free_port
@@ -77,11 +78,11 @@ class Migrations:
 
     async def info(self, name: str) -> dict[str, Any]:
         """What the target must copy: the runtime record."""
-        known = self._known(name)
         async with self._qmp(name) as qmp:
             state = await _state(qmp)
+            known = await released.put_back(self.world, self.places, qmp, name) or self._known(name)
             there = await plugging.there(qmp)
-        # A guest may have let go of a disk when nobody waited for that any more.
+        # A guest may have let go of a disk by itself.
         known = msgspec.structs.replace(known, disks=[place for place in known.disks if place.identity in there])
         if state not in (RUNNING, PAUSED):
             raise HypervisorError(f"{name} cannot be migrated now: its state is {state}")

@@ -6,12 +6,13 @@ interrupted is completed by the same change once more.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import NicSpec
-from ganeti.node.hypervisors.kvm import devices, plugging, record, taps
+from ganeti.node.hypervisors.kvm import devices, plugging, record, released, taps
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError
 from ganeti.node.hypervisors.kvm.record import NicPlace, RuntimeRecord
@@ -41,26 +42,44 @@ class NicChange:
 
     async def run(self, wanted: Sequence[NicSpec]) -> None:
         """Make the guest's NICs those *wanted*, in their order; raises `HypervisorError`."""
+        async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
+            await self._forget_released(qmp)
+            await self._change(qmp, wanted)
+
+    async def _change(self, qmp: Qmp, wanted: Sequence[NicSpec]) -> None:
         after = {nic.uuid: nic for nic in wanted}
         leaving = [nic for nic in self._known.nics if nic.uuid not in after or _differs(nic, after[nic.uuid])]
         staying = [nic for nic in self._known.nics if nic not in leaving]
         coming = [nic for nic in wanted if nic.uuid not in {one.uuid for one in staying}]
         if (leaving or coming) and (reason := obstacle(self._known)):
             raise HypervisorError(f"The NICs of {self._known.name} cannot change while it runs: {reason}")
-        async with Qmp(self._places.socket(self._known.name, "qmp")) as qmp:
-            if (leaving or coming) and not self._known.root_ports:
-                await plugging.check_slots(qmp, self._known)
-            for nic in leaving:
-                await self._unplug(qmp, self._where[nic.uuid].identity, f"NIC {nic.index}")
-                await taps.forget(self._world, self._places, self._known.name, nic.index)
-                if nic.uuid not in after:
-                    del self._where[nic.uuid]
-                self._note([one for one in self._known.nics if one.uuid != nic.uuid])
-            taps.renumber(self._places, self._known.name, {nic.index: after[nic.uuid].index for nic in staying})
-            self._note([after[nic.uuid] for nic in staying])
-            for nic in coming:
-                await self._plug(qmp, nic)
-                self._note(sorted([*self._known.nics, nic], key=lambda one: one.index))
+        if (leaving or coming) and not self._known.root_ports:
+            await plugging.check_slots(qmp, self._known)
+        for nic in leaving:
+            place = self._where[nic.uuid]
+            device = _device(self._known, nic, place, taps.queues(self._known))
+            self._known = released.expect(self._places, self._known, device)
+            await self._take_away(qmp, nic, place)
+            if nic.uuid not in after:
+                del self._where[nic.uuid]
+        taps.renumber(self._places, self._known.name, {nic.index: after[nic.uuid].index for nic in staying})
+        self._note([after[nic.uuid] for nic in staying])
+        for nic in coming:
+            await self._plug(qmp, nic)
+            self._note(sorted([*self._known.nics, nic], key=lambda one: one.index))
+
+    async def _forget_released(self, qmp: Qmp) -> None:
+        """A guest may have let go of a NIC after nobody waited for it any more."""
+        for identity in set(self._known.leaving) - await plugging.there(qmp):
+            for nic in self._known.nics:
+                if (place := self._where[nic.uuid]).identity == identity:
+                    await self._take_away(qmp, nic, place)
+
+    async def _take_away(self, qmp: Qmp, nic: NicSpec, place: NicPlace) -> None:
+        await self._unplug(qmp, place.identity, f"NIC {nic.index}")
+        await taps.forget(self._world, self._places, self._known.name, nic.index)
+        self._known = released.without(self._known, [place.identity])
+        self._note([one for one in self._known.nics if one.uuid != nic.uuid])
 
     async def _plug(self, qmp: Qmp, nic: NicSpec) -> None:
         place = self._where.get(nic.uuid) or self._free_place(nic)
@@ -71,10 +90,8 @@ class NicChange:
             for name, descriptor in zip(names, tap.descriptors, strict=True):
                 await qmp.execute("getfd", {"fdname": name}, descriptor=descriptor)
             await qmp.execute("netdev_add", devices.nic_backend(self._known, place, names))
-            device = devices.nic_device(self._known, nic, place, len(names))
-            device.pop("bootindex", None)
             try:
-                await qmp.execute("device_add", device)
+                await qmp.execute("device_add", _device(self._known, nic, place, len(names)))
             except QmpError:
                 await qmp.execute("netdev_del", {"id": place.identity})
                 raise
@@ -108,6 +125,13 @@ class NicChange:
     def _note(self, nics: list[NicSpec]) -> None:
         self._known = msgspec.structs.replace(self._known, nics=nics, nic_places=dict(self._where))
         record.write(self._places, self._known)
+
+
+def _device(known: RuntimeRecord, nic: NicSpec, place: NicPlace, queues: int) -> dict[str, Any]:
+    """Options of a NIC that is plugged: the order of boot is fixed when the guest starts."""
+    device = devices.nic_device(known, nic, place, queues)
+    device.pop("bootindex", None)
+    return device
 
 
 def _differs(before: NicSpec, after: NicSpec) -> bool:

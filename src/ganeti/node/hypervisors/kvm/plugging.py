@@ -78,6 +78,15 @@ async def hand_over(qmp: Qmp, number: int, path: str, what: str, modes: Sequence
     return f"/dev/fdset/{number}"
 
 
+async def writes_through(qmp: Qmp, identity: str) -> bool:
+    """Whether a disk tells its guest that each write is on the disk at once; a device without the word does not."""
+    try:
+        state = await qmp.execute("qom-get", {"path": f"/machine/peripheral/{identity}", "property": "write-cache"})
+    except QmpError:
+        return False
+    return bool(state == "off")
+
+
 async def there(qmp: Qmp) -> set[str]:
     """Names of the devices that the guest has now."""
     return {entry["name"] for entry in await qmp.execute("qom-list", {"path": "/machine/peripheral"})}

@@ -91,6 +91,8 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
     added_cpus: list[dict[str, Any]] = []
     """Virtual CPUs that were added while it ran: QEMU's options of each."""
     added_memory: list[MemoryModule] = []
+    leaving: dict[str, dict[str, Any]] = {}
+    """QEMU's options of the devices that the guest has been asked to let go of, by their names (`released`)."""
     network_port: int | None = None
     tags: list[str] = []
     started: bool = False

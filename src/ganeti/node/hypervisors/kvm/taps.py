@@ -65,13 +65,8 @@ def open_tap(nic: NicSpec, *, queues: int = 1, vnet_hdr: bool = True) -> Tap:
 
 async def make(world: NodeWorld, places: Places, record: RuntimeRecord, nic: NicSpec) -> Tap:
     """Make the tap of a guest's NIC, note it, and connect it; raises `HypervisorError`."""
-    hvparams = record.hvparams
-    paravirtual = hvparams["nic_type"] == "paravirtual"
-    tap = open_tap(
-        nic,
-        queues=hvparams["virtio_net_queues"] if paravirtual else 1,
-        vnet_hdr=bool(hvparams["vnet_hdr"]) and paravirtual,
-    )
+    vnet_hdr = bool(record.hvparams["vnet_hdr"]) and _is_paravirtual(record)
+    tap = open_tap(nic, queues=queues(record), vnet_hdr=vnet_hdr)
     try:
         note(places, record.name, nic, tap)
         await connections.connect(world, places.interface_script, record.name, record.tags, nic, tap.name)
@@ -79,6 +74,15 @@ async def make(world: NodeWorld, places: Places, record: RuntimeRecord, nic: Nic
         tap.close()
         raise
     return tap
+
+
+def queues(record: RuntimeRecord) -> int:
+    """How many queues each NIC of a guest has."""
+    return int(record.hvparams["virtio_net_queues"]) if _is_paravirtual(record) else 1
+
+
+def _is_paravirtual(record: RuntimeRecord) -> bool:
+    return bool(record.hvparams["nic_type"] == "paravirtual")
 
 
 async def forget(world: NodeWorld, places: Places, name: str, index: int | None = None) -> None:

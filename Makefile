@@ -24,6 +24,9 @@ OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW))
 FILES_AT_ONCE ?= 3
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
 SHOWN  ?= 15
+# What clusters of the testbed speak: 4, 6 or hybrid, as in make clusters GANETI_IP=6.
+GANETI_IP ?=
+export GANETI_IP
 # What tests/conftest.py marks as thorough takes a third of the time: `make test` runs it, `make check` does not.
 CHOSEN ?= not real and not thorough
 KEEP   ?=

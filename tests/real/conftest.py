@@ -4,8 +4,11 @@
 import os
 
 import pytest
+from tests.fakes import bed_addresses
 
 from ganeti.tools.testbed import guest, guest_run
+
+bed_addresses.speak_what_is_asked()
 
 
 @pytest.fixture(scope="session", autouse=True)

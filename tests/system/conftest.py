@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""In system tests a change of what its job has not locked fails (S2.58).
-
-With GANETI_IP=6 or hybrid in the environment, every cluster whose test does not say otherwise speaks that.
-"""
+"""In system tests a change of what its job has not locked fails (S2.58)."""
 
 import os
 from collections.abc import Iterator
 
 import pytest
+from tests.fakes import bed_addresses
 
-from ganeti.tools.testbed import bed
 from ganeti.wconfd.lock_check import STRICT
 
-if "GANETI_IP" in os.environ:
-    assert bed.up.__kwdefaults__ is not None
-    bed.up.__kwdefaults__["ip"] = os.environ["GANETI_IP"]
+bed_addresses.speak_what_is_asked()
 
 
 @pytest.fixture(scope="module", autouse=True)

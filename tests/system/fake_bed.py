@@ -33,6 +33,11 @@ class FakeBed:
         assert expect is None or done.returncode == expect, f"{' '.join(words)} ended with {done.returncode}: {said}"
         return said
 
+    def open_remote_api(self, node: str) -> None:
+        """Have the remote API of a node listen on all its addresses."""
+        self.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node, expect=None)
+        self.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", self.layout.any_address, node=node)
+
     def submit(self, *words: str) -> int:
         """Submit a job and give its number."""
         program, command, *rest = words

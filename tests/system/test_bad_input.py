@@ -394,7 +394,7 @@ ELSEWHERE = [
 @pytest.fixture(scope="module")
 def fake_bed(tmp_path_factory):
     """A cluster of two nodes with three instances; the third node has not joined."""
-    layout = bed.up(tmp_path_factory.mktemp("bad-input").resolve(), 3, "fake", watcher_interval_s=86400)
+    layout = bed.up(tmp_path_factory.mktemp("bad-input").resolve(), 3, "fake", watcher_interval_s=86400, ip="4")
     try:
         found = FakeBed(layout)
         found.run(*cluster.init_command(layout))

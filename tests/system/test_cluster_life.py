@@ -135,7 +135,7 @@ def test_init(bed: Layout, master: Master) -> None:
     master.good(*cluster.init_command(bed))
     assert master.good("gnt-cluster", "getmaster") == "node1\n"
     assert "CLUSTER_POST_INIT" in master.good("gnt-job", "list")
-    assert "10.77.0.100/24" in master.good("ip", "-4", "addr", "show", "eth0")
+    assert f"{bed.cluster_address}/{'24' if bed.ip == '4' else '64'}" in master.good("ip", "addr", "show", "eth0")
     assert "already" in master.refused(*cluster.init_command(bed))
     plain = json.loads(master.configuration())
     assert plain["version"] == 3010000
@@ -348,7 +348,7 @@ def test_destroy(bed: Layout, master: Master) -> None:
     master.good("gnt-node", "remove", "node2")
     master.good("gnt-cluster", "destroy", "--yes-do-it")
     assert list(Path(f"{bed.node('node1').upper}/var/lib/ganeti").glob("*")) == []
-    assert "10.77.0.100" not in master.good("ip", "-4", "addr", "show", "eth0")
+    assert bed.cluster_address not in master.good("ip", "addr", "show", "eth0")
     processes = master.good("ps", "-eo", "args")
     assert "ganeti-" not in processes
     assert master.run("gnt-cluster", "getmaster").returncode == 5

@@ -193,7 +193,7 @@ def shown(values: dict[str, Any], key: str) -> str:
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory, peer: Peer) -> Iterator[Day]:
-    layout = testbed.up(tmp_path_factory.mktemp("config").resolve(), 3, "fake", watcher_interval_s=86400)
+    layout = testbed.up(tmp_path_factory.mktemp("config").resolve(), 3, "fake", watcher_interval_s=86400, ip="4")
     try:
         cluster.create(layout)
         bed = FakeBed(layout)

@@ -54,10 +54,9 @@ NIC = "--net 0:mac=aa:00:00:11:22:33"
 
 
 def make_clusters(bed: FakeBed) -> None:
-    words = cluster.init_command(bed.layout)
     for node, name in (("node1", CLUSTER_NAME), ("node2", OTHER)):
-        bed.run("sh", "-c", f"echo '10.77.0.101 {OTHER}' >> /etc/hosts", node=node)
-        bed.run(*words[:-1], name, node=node)
+        bed.run("sh", "-c", f"echo '{bed.layout.lan_address(101)} {OTHER}' >> /etc/hosts", node=node)
+        bed.run(*cluster.init_command(bed.layout, node)[:-1], name, node=node)
         bed.run("gnt-cluster", "renew-crypto", "-f", "--new-rapi-certificate", node=node)
         bed.run("sh", "-c", f"mkdir -p {OS} && cp -a /srv/ganeti/os/heartbeat/. {OS}", node=node)
         bed.run(
@@ -66,8 +65,7 @@ def make_clusters(bed: FakeBed) -> None:
             "mkdir -p /var/lib/ganeti/rapi; echo 'jack secret write' > /var/lib/ganeti/rapi/users",
             node=node,
         )
-        bed.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node, expect=None)
-        bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0", node=node)
+        bed.open_remote_api(node)
     patient = f"cd {OS} && mv import at-once && printf '%s' '{IMPORT}' > import && chmod +x import"
     bed.run("sh", "-c", patient, node="node2")
     certificates = [bed.run("openssl", "x509", "-in", "/var/lib/ganeti/rapi.pem", node=node) for node in NODES]

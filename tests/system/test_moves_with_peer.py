@@ -57,7 +57,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(tmp_path_factory.mktemp("package"))]
     package = Path(subprocess.check_output(words, text=True).strip())
     place = tmp_path_factory.mktemp("moves").resolve() / "bed"
-    layout = testbed.up(place, 2, "fake", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:])
+    layout = testbed.up(
+        place, 2, "fake", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:], ip="4"
+    )
     try:
         found = FakeBed(layout)
         found.run("rm", "/etc/ganeti/lib", node=OURS)

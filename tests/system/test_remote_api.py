@@ -56,8 +56,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         users = "mkdir -p /var/lib/ganeti/rapi && echo 'jack secret write' > /var/lib/ganeti/rapi/users"
         for node in ("node1", "node2"):
             found.run("sh", "-c", users, node=node)
-            found.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node)
-            found.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0", node=node)
+            found.open_remote_api(node)
         yield found
     finally:
         testbed.down(layout)

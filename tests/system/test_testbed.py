@@ -51,7 +51,7 @@ def traces(directory: Path) -> list[str]:
 def testbed(tmp_path_factory):
     directory = tmp_path_factory.mktemp("bed").resolve()
     before = host_files()
-    made = bed.up(directory, 2, "fake", watcher_interval_s=300)
+    made = bed.up(directory, 2, "fake", watcher_interval_s=300, ip="4")
     try:
         yield made
     finally:

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.daemons
 
 @pytest.fixture(scope="module")
 def testbed(tmp_path_factory):
-    made = bed.up(tmp_path_factory.mktemp("bed").resolve(), 2, "fake", watcher_interval_s=300, unprivileged=True)
+    made = bed.up(
+        tmp_path_factory.mktemp("bed").resolve(), 2, "fake", watcher_interval_s=300, unprivileged=True, ip="4"
+    )
     try:
         yield made
     finally:
@@ -104,7 +106,7 @@ def test_there_is_no_cable_to_cut(testbed, capsys):
 
 def test_real_guests_need_root(tmp_path):
     with pytest.raises(PrerequisiteError, match="without root only --hypervisor fake"):
-        bed.up(tmp_path / "bed", 1, "kvm", unprivileged=True)
+        bed.up(tmp_path / "bed", 1, "kvm", unprivileged=True, ip="4")
     assert not (tmp_path / "bed").exists()
 
 

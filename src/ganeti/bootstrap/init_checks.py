@@ -198,10 +198,14 @@ def _secondary_address(options: Mapping[str, Any], machine: Machine, version: in
     if version == 6 and address == ipaddress.ip_address(primary_ip):
         return primary_ip
     if address is None or address.version != 4:
-        raise PrerequisiteError(f"The secondary address '{given}' is not an IPv4 address", WRONG_INPUT)
+        raise PrerequisiteError(
+            f"The secondary address '{given}' is not an IPv4 address: give one that this machine has", WRONG_INPUT
+        )
     if address.is_loopback or not machine.owns(given):
         raise PrerequisiteError(
-            f"The secondary address {given} is not an address of this machine on a network", WRONG_INPUT
+            f"The secondary address {given} is not an address of this machine on a network: set it up here first, or "
+            "give another with -s",
+            WRONG_INPUT,
         )
     return str(given)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.names import address_fault, shown
 from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
 from ganeti.bootstrap.machine import Machine
@@ -96,6 +97,8 @@ class Joining:
 
 def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tuple[str, str]:
     """Give the full name and the address of the machine that is to join; raises `PrerequisiteError`."""
+    if (fault := address_fault(given)) is not None:
+        raise PrerequisiteError(f"'{shown(given)}' cannot be the name of a node: {fault}", WRONG_INPUT)
     name, address = machine.resolve(given, cluster.ip_version)
     is_loopback = ipaddress.ip_address(address).is_loopback
     if name == machine.hostname or (machine.owns(address) and not is_loopback and not machine.paths.root):

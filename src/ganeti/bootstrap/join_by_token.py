@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
+from ganeti.base.addresses import split_host_and_port
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FailedLogins
 from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
@@ -279,13 +280,10 @@ def read_token(token: str) -> tuple[bytes, bytes]:
 
 
 def _place(master: str) -> tuple[str, int]:
-    """Take ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT`` apart."""
-    host, colon, port = master.rpartition(":")
-    if not colon or master.endswith("]") or (":" in host and not host.startswith("[")):
-        return master.strip("[]"), PORT
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        raise PrerequisiteError(f"'{master}' is no address of a master: give NAME or NAME:PORT", WRONG_INPUT)
-    return host.strip("[]"), int(port)
+    try:
+        return split_host_and_port(master, PORT)
+    except ValueError as err:
+        raise PrerequisiteError(f"'{master}' is no address of a master: give NAME or NAME:PORT", WRONG_INPUT) from err
 
 
 def _server_context(path: str) -> ssl.SSLContext:

@@ -46,7 +46,10 @@ class Machine:
 
     def owns(self, address: str) -> bool:
         """True if *address* is one of this machine."""
-        family = FAMILIES[ipaddress.ip_address(address).version]
+        parsed = ipaddress.ip_address(address)
+        if parsed.is_unspecified:
+            return False  # every machine can listen there
+        family = FAMILIES[parsed.version]
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             try:
                 probe.bind((address, 0))

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ganeti.base.addresses import bracketed
 from ganeti.base.errors import GanetiError
 
 PORT = 1816
@@ -46,8 +47,8 @@ async def _post(address: str, path: str, body: bytes, port: int) -> str:
     """Gives why the report was not taken, or nothing."""
     reader, writer = await asyncio.open_connection(address, port)
     try:
-        host = f"[{address}]" if ":" in address else address
-        head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: {bracketed(address)}\r\nContent-Length: {len(body)}\r\n"
+        head += "Connection: close\r\n\r\n"
         writer.write(head.encode() + body)
         await writer.drain()
         status = await reader.readline()

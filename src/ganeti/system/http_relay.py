@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 
 from yarl import URL
 
+from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import TransportError
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.system.lean_aiohttp import aiohttp
@@ -36,9 +37,8 @@ class HttpRelay:
         """Give the other side's reply, whose body comes as it is sent; raises `TransportError`."""
         passed = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         scheme = "http" if self._files is None else "https"
-        host = f"[{address}]" if ":" in address else address
         query = f"?{request.query}" if request.query else ""
-        url = URL(f"{scheme}://{host}:{port}{request.raw_path}{query}", encoded=True)
+        url = URL(f"{scheme}://{host_and_port(address, port)}{request.raw_path}{query}", encoded=True)
         try:
             response = await self._open().request(
                 request.method, url, data=request.body or None, headers={**passed, **headers}, allow_redirects=False

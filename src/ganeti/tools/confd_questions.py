@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from ganeti.base.addresses import split_host_and_port
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.calls.confd_client import ConfdClient, SilentError
@@ -101,10 +102,10 @@ def _client(options: argparse.Namespace) -> ConfdClient:
 
 def _places(address: str | None, paths: Paths) -> list[tuple[str, int]]:
     if address is not None:
-        host, colon, port = address.rpartition(":")
-        if colon and port.isdigit() and ":" not in host:
-            return [(host, int(port))]
-        return [(address, PORT)]
+        try:
+            return [split_host_and_port(address, PORT)]
+        except ValueError as err:
+            raise TransportError(f"'{address}' is no address of a ConfD ({err})") from err
     addresses: list[str] = []
     with suppress(OSError), open(paths.ssconf_file("master_candidates_ips"), encoding="utf-8") as file:
         addresses = file.read().split()

@@ -16,6 +16,7 @@ from ganeti.base.errors import CommandError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap import init, init_checks
 from ganeti.bootstrap.init_checks import check
+from ganeti.bootstrap.machine import Machine
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.hypervisors import PARAMETERS_OF_3_1
@@ -115,6 +116,15 @@ def test_primary_addresses_may_be_ipv6(machine: Any, secondary: str, recorded: s
     for wrong, sentence in ((None, "give it with -s"), ("fd77::2", "not an IPv4 address")):
         with pytest.raises(PrerequisiteError, match=sentence):
             check(ipv6 | {"secondary_ip": wrong}, machine, pretend.catalogue())
+
+
+@pytest.mark.requirement("S1.96")
+def test_the_address_that_stands_for_all_is_no_machines_own() -> None:
+    """A daemon can listen there, so a secondary address 0.0.0.0 would be taken for one of this machine."""
+    machine = Machine()
+    assert machine.owns("127.0.0.1")
+    for strange in ("0.0.0.0", "::", "192.0.2.77", "2001:db8::77"):
+        assert not machine.owns(strange), strange
 
 
 def test_an_address_in_use_is_refused(machine: Any) -> None:

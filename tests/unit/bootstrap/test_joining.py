@@ -333,6 +333,18 @@ def test_the_master_itself_is_not_joined(machine: Any, monkeypatch: pytest.Monke
         join.resolve_joining(machine, cluster, "node3")
 
 
+@pytest.mark.parametrize("given", ["10.77.0.3", "fd77::3", "0x7f000001"])
+def test_an_address_is_no_name_of_a_node(machine: Any, tmp_path: Path, given: str) -> None:
+    """Refused before a resolver is asked, which would say that it has no address of the other family."""
+    place = tmp_path / "var/lib/ganeti"
+    place.mkdir(parents=True)
+    (place / "ssconf_cluster_name").write_text("cluster\n")
+    (place / "config.data").write_text('{"cluster": {}}')
+    cluster = join.ClusterFiles(machine.paths)
+    with pytest.raises(PrerequisiteError, match="cannot be the name of a node: it would be read as an IP address"):
+        join.resolve_joining(machine, cluster, given)
+
+
 @pytest.mark.requirement("S3.10")
 def test_set_up_refuses_what_differs_from_the_local_files(machine: Any, refusal: Any) -> None:
     set_up(encoded(ssconf={"cluster_name": "cluster"}, node_daemon_certificate=PEM), machine)

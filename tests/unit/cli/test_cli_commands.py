@@ -356,6 +356,10 @@ def test_console_by_ssh(gnt, master, tmp_path, monkeypatch):
             "Instance web1 has VNC listening on h:5901, display :1\n",
         ),
         (
+            {"kind": "vnc", "instance": "web1", "host": "fd77::1", "port": 5901, "display": 1},
+            "Instance web1 has VNC listening on [fd77::1]:5901, display :1\n",
+        ),
+        (
             {"kind": "spice", "instance": "web1", "host": "h", "port": 5902},
             "Instance web1 has SPICE listening on h:5902\n",
         ),

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from tests.fakes.confd import KEY_FILE, FakeConfd
 
+from ganeti.base.errors import TransportError
+from ganeti.base.paths import Paths
 from ganeti.tools import confd_questions
-from ganeti.wire.confd import Kind
+from ganeti.wire.confd import PORT, Kind
 
 
 @pytest.fixture
@@ -57,3 +59,11 @@ def test_why_there_is_no_answer(
     assert "No master candidate is known" in capsys.readouterr().err
     assert confd_questions.query_config([*where[:2], "-a", "127.0.0.1:9", "/cluster"]) == 1
     assert capsys.readouterr().err.startswith("query-config: ")
+
+
+@pytest.mark.parametrize("address", ["[::1]", "::1"])
+def test_a_confd_has_an_address_of_ipv6(address: str) -> None:
+    assert confd_questions._places(address, Paths()) == [("::1", PORT)]
+    assert confd_questions._places("[::1]:7", Paths()) == [("::1", 7)]
+    with pytest.raises(TransportError, match="'node1:x' is no address of a ConfD"):
+        confd_questions._places("node1:x", Paths())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about the machine itself: version, capacity, names, addresses, bridges."""
 
+import ipaddress
 import os
 import socket
 
@@ -61,6 +62,8 @@ def owns_address(address: str) -> bool:
         family, _, _, _, target = socket.getaddrinfo(address, 0, flags=socket.AI_NUMERICHOST)[0]
     except OSError as err:
         raise ParameterError(f"'{address}' is not an address: write one such as 192.0.2.1") from err
+    if ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
+        return False  # every machine can listen there
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(target)

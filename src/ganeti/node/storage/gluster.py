@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ganeti.base.addresses import bracketed, host_and_port
 from ganeti.base.errors import BlockDeviceError, CommandError, FileStoragePathError
 from ganeti.base.names import file_name_fault, shown
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
@@ -54,7 +55,7 @@ class GlusterDisks(ImageFileTemplate):
         name = os.path.relpath(attached.path, self.world.paths.under(_directory(disk)))
         server = {"type": "inet", "host": host, "port": str(port)}
         options: dict[str, Any] = {"driver": "gluster", "volume": volume, "path": name, "server": [server]}
-        uri = f"gluster://{host}:{port}/{volume}/{name}"
+        uri = f"gluster://{host_and_port(host, port)}/{volume}/{name}"
         return structs.replace(attached, uri=uri, blockdev=options)
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
@@ -78,7 +79,7 @@ class GlusterDisks(ImageFileTemplate):
         if await self._is_mounted(place):
             return
         await in_thread(os.makedirs, place, mode=0o750, exist_ok=True)
-        words = ["mount", "-t", "glusterfs", "-o", f"server-port={port}", f"{host}:/{volume}", place]
+        words = ["mount", "-t", "glusterfs", "-o", f"server-port={port}", f"{bracketed(host)}:/{volume}", place]
         try:
             await self.world.run(words, timeout_s=_MOUNT_S)
         except CommandError as err:

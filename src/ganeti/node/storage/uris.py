@@ -4,6 +4,7 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import BlockDeviceError
 
 _NBD_PORT, _GLUSTER_PORT, _ISCSI_PORT = 10809, 24007, 3260
@@ -42,7 +43,7 @@ def block_options(uri: str) -> dict[str, Any]:
             target, _, lun = path.removeprefix("/").partition("/")
             if not lun.isdecimal():
                 raise _unknown(uri)
-            portal = f"{host}:{port or _ISCSI_PORT}"
+            portal = host_and_port(host, port or _ISCSI_PORT)
             return {"driver": "iscsi", "transport": "tcp", "portal": portal, "target": target, "lun": int(lun)}
     raise _unknown(uri)
 

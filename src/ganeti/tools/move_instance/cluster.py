@@ -15,6 +15,7 @@ from urllib.parse import quote
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import ExecutionError, PrerequisiteError, TransportError
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS
 
@@ -111,7 +112,7 @@ class Cluster:
 
     def _answer(self, method: str, path: str, body: Any) -> Any:
         access = self._access
-        self._trace(f"{method} https://{access.host}:{access.port}{path}")
+        self._trace(f"{method} https://{host_and_port(access.host, access.port)}{path}")
         connection = self._connected()
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if access.username:

@@ -62,8 +62,9 @@ def secondary_words(node: Node) -> list[str]:
     return ["-s", node.addresses[1]] if len(node.addresses) > 1 else []
 
 
-def init_command(bed: Layout) -> list[str]:
-    """Give the words of ``gnt-cluster init`` for this testbed."""
+def init_command(bed: Layout, on: str = "node1") -> list[str]:
+    """Give the words of ``gnt-cluster init`` for this testbed, to be run on the node *on*."""
+    node = bed.node(on)
     mode = "openvswitch" if bed.unprivileged else "bridged"  # only root makes bridges, which must be there
     words = [
         *("gnt-cluster", "init", "--no-etc-hosts"),
@@ -77,7 +78,7 @@ def init_command(bed: Layout) -> list[str]:
         *("--ipolicy-bounds-specs", SMALL_GUESTS),
     ]
     if bed.ip != "4":  # without IPv4, the primary address is named a second time
-        words += ["--primary-ip-version", "6", *(secondary_words(bed.nodes[0]) or ["-s", bed.nodes[0].address])]
+        words += ["--primary-ip-version", "6", *(secondary_words(node) or ["-s", node.address])]
     parameters = HYPERVISOR_PARAMETERS.get(bed.hypervisor, {})
     if parameters:
         words += ["-H", f"{bed.hypervisor}:" + ",".join(f"{key}={value}" for key, value in parameters.items())]

@@ -115,7 +115,16 @@ class Layout:
 
     @property
     def cluster_address(self) -> str:
-        return _in_lan(self.network, CLUSTER_INDEX, self.ip)[0]
+        return self.lan_address(CLUSTER_INDEX)
+
+    def lan_address(self, index: int) -> str:
+        """Give an address of cluster traffic; nodes count from 1."""
+        return _in_lan(self.network, index, self.ip)[0]
+
+    @property
+    def any_address(self) -> str:
+        """Where a daemon listens that serves all addresses of a node."""
+        return "0.0.0.0" if self.ip == "4" else "::"
 
     @property
     def record(self) -> Path:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import CommandError
 from ganeti.tools.testbed import guest, network, observer
 from ganeti.tools.testbed.layout import Layout
@@ -19,8 +20,7 @@ PORT = 4077
 
 def ack(bed: Layout) -> str:
     """Give where guests send their beats, as the heartbeat OS takes it (``10.78.0.254:4077``, ``[fd78::254]:4077``)."""
-    address = bed.hub_guest_address
-    return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
+    return host_and_port(bed.hub_guest_address, PORT)
 
 
 class Watch:

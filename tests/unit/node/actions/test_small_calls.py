@@ -201,7 +201,8 @@ def test_leaving_ends_the_other_daemons_even_if_one_does_not_obey(node, tmp_path
 
 def test_addresses_and_bridges(node) -> None:
     assert node.call("node_has_ip_address", address="127.0.0.1")
-    assert not node.call("node_has_ip_address", address="192.0.2.77")
+    for strange in ("192.0.2.77", "0.0.0.0", "::", "2001:db8::77"):
+        assert not node.call("node_has_ip_address", address=strange), strange
     with pytest.raises(ParameterError, match="not an address"):
         node.call("node_has_ip_address", address="example")
     assert node.call("bridges_exist", bridges=["no-such-bridge", "lo"]) == ["no-such-bridge", "lo"]

@@ -79,6 +79,16 @@ def test_qemu_reaches_an_image_by_itself_where_that_is_asked_for(world: Mounting
     assert run(driver.as_file(attached)).blockdev is None
 
 
+def test_a_server_may_have_an_address_of_ipv6(world: MountingWorld) -> None:
+    driver, wanted = GlusterDisks(world), disk(host="fd77::9", volume="vms", access="userspace")
+    run(driver.create(wanted))
+    assert world.words[-2] == "[fd77::9]:/vms"
+    attached = run(driver.activate(wanted, "web1"))
+    assert attached.uri == "gluster://[fd77::9]:24007/vms/web1/u.gluster.disk0"
+    assert attached.blockdev is not None
+    assert attached.blockdev["server"] == [{"type": "inet", "host": "fd77::9", "port": "24007"}]
+
+
 def test_a_volume_that_cannot_be_mounted_takes_no_disk(world: MountingWorld) -> None:
     world.refuses = True
     for act in (GlusterDisks(world).create(disk()), GlusterDisks(world).activate(disk(), "web1")):

@@ -35,6 +35,20 @@ from ganeti.node.storage.uris import block_options
             {"driver": "iscsi", "transport": "tcp", "portal": "san:3260", "target": "iqn.2001-04.com:x", "lun": 3},
         ),
         (
+            "iscsi://[fd77::9]:3261/iqn.2001-04.com:x/3",
+            {
+                "driver": "iscsi",
+                "transport": "tcp",
+                "portal": "[fd77::9]:3261",
+                "target": "iqn.2001-04.com:x",
+                "lun": 3,
+            },
+        ),
+        (
+            "nbd://[fd77::9]/vol1",
+            {"driver": "nbd", "server": {"type": "inet", "host": "fd77::9", "port": "10809"}, "export": "vol1"},
+        ),
+        (
             "rbd:pool/image:id=admin:conf=/etc/c.conf",
             {"driver": "rbd", "pool": "pool", "image": "image", "user": "admin", "conf": "/etc/c.conf"},
         ),

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 
+from ganeti.base.addresses import host_and_port
 from ganeti.cli import environment, jobs
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import err, out
@@ -28,9 +29,9 @@ def console(call: Invocation) -> int:
         return 0
     if kind == "vnc":
         display = f", display :{answer['display']}" if answer.get("display") is not None else ""
-        return _listening(answer, f"VNC listening on {answer['host']}:{answer['port']}{display}")
+        return _listening(answer, f"VNC listening on {host_and_port(answer['host'], answer['port'])}{display}")
     if kind == "spice":
-        return _listening(answer, f"SPICE listening on {answer['host']}:{answer['port']}")
+        return _listening(answer, f"SPICE listening on {host_and_port(answer['host'], answer['port'])}")
     if kind != "ssh":
         raise Failure(f"Console of kind '{kind}' is not known to this release: use the tools of the hypervisor")
     command = ssh_command(answer, environment.ssconf("cluster_name") or "")

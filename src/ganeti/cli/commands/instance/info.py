@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ganeti.base.addresses import host_and_port
 from ganeti.cli import jobs
 from ganeti.cli.commands.listing import size
 from ganeti.cli.failures import UsageError
@@ -104,8 +105,8 @@ def _vnc_console(instance: dict[str, Any]) -> str:
         display = f" (display {port - 5900})" if isinstance(port, int) and port >= 5900 else ""
         return f"vnc to {instance['pnode']}:{port}{display}"
     if address in ("127.0.0.1", "::1"):
-        return f"vnc to {address}:{port} (node {instance['pnode']})"
-    return f"vnc to {address}:{port}"
+        return f"vnc to {host_and_port(address, port)} (node {instance['pnode']})"
+    return f"vnc to {host_and_port(address, port)}"
 
 
 def _nic(index: int, nic: list[Any]) -> Ordered:

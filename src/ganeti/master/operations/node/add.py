@@ -135,7 +135,7 @@ class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknow
             raise PrerequisiteError(f"'{self.node_name}' cannot be the name of a node: {fault}", WRONG_INPUT)
         family = view.cluster.primary_ip_family
         name, address = await ctx.names.resolve(self.node_name, family)
-        return Resolved(name, self.primary_ip or address)
+        return Resolved(name, addresses.primary_address(view, self.primary_ip) if self.primary_ip else address)
 
     def check(self, view: ConfigView, facts: Resolved, ctx: OperationContext) -> Checked:
         old = self._old(view, facts.name)

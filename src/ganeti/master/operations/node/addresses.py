@@ -4,6 +4,7 @@
 import ipaddress
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, PrerequisiteError
+from ganeti.base.names import shown
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls.verify import NodeAddress, NodeChecks, NodeVerify
 from ganeti.model.view import ConfigView
@@ -11,6 +12,21 @@ from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
 
 IPV6_FAMILY = 10
+
+
+def primary_address(view: ConfigView, given: str) -> str:
+    """Give a primary address as the configuration has it; raises `PrerequisiteError` for one of the other family."""
+    version = 6 if view.cluster.primary_ip_family == IPV6_FAMILY else 4
+    try:
+        address = ipaddress.ip_address(given)
+    except ValueError:
+        address = None
+    if address is None or address.version != version or address.is_unspecified:
+        raise PrerequisiteError(
+            f"Primary IP ({shown(given)}) needs to be a valid IPv{version} address, as the cluster's other nodes have",
+            WRONG_INPUT,
+        )
+    return str(address)
 
 
 def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> str:
@@ -33,7 +49,7 @@ def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> s
     if view.cluster.primary_ip_family == IPV6_FAMILY and address == ipaddress.ip_address(primary_ip):
         return primary_ip
     if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
-        raise PrerequisiteError(f"Secondary IP ({given}) needs to be a valid IPv4 address", WRONG_INPUT)
+        raise PrerequisiteError(f"Secondary IP ({shown(given)}) needs to be a valid IPv4 address", WRONG_INPUT)
     return given
 
 

@@ -123,12 +123,12 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         node = self._node(view)
         if self.secondary_ip is None or node.offline:
             return None
-        addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
-        if not await ask(ctx.nodes, node.uuid, NodeHasIpAddress(address=self.secondary_ip)):
-            return f"Address {self.secondary_ip} is not on node {node.name}: set it up there first"
-        if self.secondary_ip in (node.primary_ip, node.secondary_ip):
+        secondary = addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
+        if not await ask(ctx.nodes, node.uuid, NodeHasIpAddress(address=secondary)):
+            return f"Address {secondary} is not on node {node.name}: set it up there first"
+        if secondary in (node.primary_ip, node.secondary_ip):
             return None
-        return await addresses.silence(ctx, view, node.name, self.secondary_ip)
+        return await addresses.silence(ctx, view, node.name, secondary)
 
     def check(self, view: ConfigView, facts: str | None, ctx: OperationContext) -> Checked:
         node = self._node(view)
@@ -137,9 +137,11 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         self._check_power(view, node)
         decision = decide(view, node, flags, auto_promote=self.auto_promote)
         changed = self._with_values(decision.node, ctx.catalogue)
-        if self.secondary_ip is not None and self.secondary_ip != node.secondary_ip:
-            self._check_secondary(view, node, fault=facts)
-            changed = replace(changed, secondary_ip=self.secondary_ip)
+        if self.secondary_ip is not None:
+            secondary = addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
+            if secondary != node.secondary_ip:
+                self._check_secondary(view, node, secondary, fault=facts)
+                changed = replace(changed, secondary_ip=secondary)
         if self.group is not None:
             changed = replace(changed, group=self._check_group(view, node, self.group).uuid)
         decision = Decision(changed, decision.notes, decision.demoted, decision.comes_online)
@@ -231,8 +233,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
             **states,
         )
 
-    def _check_secondary(self, view: ConfigView, node: Node, *, fault: str | None) -> None:
-        secondary = addresses.secondary_address(view, self.secondary_ip, node.primary_ip)
+    def _check_secondary(self, view: ConfigView, node: Node, secondary: str, *, fault: str | None) -> None:
         addresses.check_unused(view, node.uuid, secondary)
         if not (self.force and node.uuid == view.cluster.master_node):
             addresses.check_homes(view, node.primary_ip, secondary)

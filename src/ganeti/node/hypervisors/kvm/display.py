@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ganeti.base.addresses import bracketed
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.node.hypervisors import connections
@@ -45,7 +46,7 @@ async def _vnc(record: RuntimeRecord) -> Display:
         if port < VNC_BASE_PORT:
             raise HypervisorError(f"The network port {port} cannot serve VNC: it must be {VNC_BASE_PORT} or above")
         address = await _address(bind, 0)
-        options = [f"{_bracketed(address)}:{port - VNC_BASE_PORT}"]
+        options = [f"{bracketed(address)}:{port - VNC_BASE_PORT}"]
     if hvparams["vnc_tls"]:
         verify = "on" if hvparams["vnc_x509_verify"] else "off"
         arguments += [
@@ -128,10 +129,6 @@ def _port(record: RuntimeRecord, what: str) -> int:
             f"The instance {record.name} has no network port for {what}: the cluster must give it one"
         )
     return record.network_port
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def _escaped(value: str) -> str:

@@ -11,6 +11,7 @@ import ssl
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from ganeti.base.addresses import host_and_port, is_ipv6
 from ganeti.placement.cluster.picture import Cluster
 from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.haskell.endless import read_file
@@ -47,7 +48,10 @@ def fetch(address: str) -> records.Records:
 
 
 def _url(address: str) -> str:
-    return address if ":" in address else f"https://{address}:{PORT}"
+    host = address[1:-1] if address.startswith("[") and address.endswith("]") else address
+    if ":" in host and not is_ipv6(host):
+        return address
+    return f"https://{host_and_port(host, PORT)}"
 
 
 def _from_files(directory: str) -> list[str]:

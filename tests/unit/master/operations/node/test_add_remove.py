@@ -181,6 +181,18 @@ def test_in_a_hybrid_cluster_a_node_needs_an_ipv4_secondary_address(ctx: FakeCon
     assert (node.primary_ip, node.secondary_ip) == ("fd77::4", "10.88.0.4")
 
 
+@pytest.mark.requirement("S1.99")
+@pytest.mark.parametrize(("family", "version", "wrong"), [(2, 4, "fd77::4"), (10, 6, "10.77.0.4"), (10, 6, "::")])
+def test_a_primary_address_is_of_the_clusters_family(ctx: FakeContext, family: int, version: int, wrong: str) -> None:
+    """A client of the remote API can name one."""
+    change_cluster(ctx, primary_ip_family=family)
+    for given in (wrong, "node4", "10.77.0.300"):
+        with pytest.raises(
+            PrerequisiteError, match=rf"Primary IP \({given}\) needs to be a valid IPv{version} address"
+        ):
+            run(AddNodeToCluster(node_name="node4", primary_ip=given, secondary_ip="10.88.0.4"), ctx)
+
+
 def test_a_cluster_without_ipv4_takes_nodes_of_one_address(ctx: FakeContext) -> None:
     change_cluster(ctx, primary_ip_family=10)
     change_node(ctx, "node1", primary_ip="fd77::1", secondary_ip="fd77::1")

@@ -198,6 +198,21 @@ def test_a_secondary_address_must_be_on_the_node() -> None:
     assert changes == [("secondary_ip", "10.88.0.20")]
 
 
+@pytest.mark.requirement("S1.96")
+def test_a_primary_address_named_again_stays_one_address_however_it_is_written() -> None:
+    """In a cluster without IPv4, where the secondary address is the primary one."""
+    ctx = make()
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, primary_ip_family=10))
+    for index in (1, 2, 3):
+        address = f"fd77::{index}"
+        node = replace(config.node(f"uuid-node{index}"), primary_ip=address, secondary_ip=address)
+        config.put("nodes", node.uuid, node)
+    ctx.nodes.handlers["node_has_ip_address"] = lambda name, address: address == "fd77::2"
+    assert run(ModifyNode(node_name="node2", secondary_ip="fd77:0:0::2"), ctx) == []
+    assert ctx.config.view().find_node("node2").secondary_ip == "fd77::2"
+
+
 def test_the_master_must_reach_the_node_at_a_new_secondary_address() -> None:
     ctx = dual_homed()
     before = ctx.config.config.to_plain()

@@ -101,10 +101,11 @@ def test_a_node_that_does_not_fit_stays_outside(layout: Layout) -> None:
     ]
     if layout.ip == "hybrid":
         rows.append((["node3"], "needs an IPv4 secondary address"))
-        rows.append((["-s", node.address, "node3"], "doesn't have one: give it with -s"))
+        rows.append((["-s", node.address, "node3"], "doesn't have one: give its IPv4 address with -s"))
         rows.append((["-s", layout.node("node2").addresses[1], "node3"], "conflict with existing node node2"))
     else:
         rows.append((["-s", "10.77.0.3", "node3"], "leave it out"))
+        rows.append((["-s", "fd77::9", "node3"], f"or {node.address} again: the other nodes have IPv6 alone"))
     bed.run("sh", "-c", "echo '10.77.0.9 four' >> /etc/hosts")
     for words, sentence in rows:
         assert sentence in bed.run("gnt-node", "add", "--no-ssh-key-check", *words, expect=None), words

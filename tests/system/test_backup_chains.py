@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.system.fake_bed import FakeBed
 
+from ganeti.base.addresses import host_and_port
 from ganeti.tools.testbed import bed, cluster
 
 pytestmark = [
@@ -315,9 +316,9 @@ def bucket(fake_bed: FakeBed) -> Iterator[str]:
     server = f"{Path(sys.executable).parent}/moto_server"
     address = fake_bed.layout.node("node1").address
     pid = fake_bed.run("sh", "-c", f"{server} -H {address} -p 5957 >/srv/moto.log 2>&1 & echo $!").strip()
-    place = {"endpoint": f"http://{address}:5957", "access_key": "one", "secret_key": "two"}
+    place = {"endpoint": f"http://{host_and_port(address, 5957)}", "access_key": "one", "secret_key": "two"}
     try:
-        make_bucket = f"curl -sf -m 60 -X PUT http://{address}:5957/kept"
+        make_bucket = f"curl -sf -m 60 -X PUT http://{host_and_port(address, 5957)}/kept"
         # Its modules take long to load beside other work: only its end ends the waiting, or the limit of `run`.
         begin = f"until {make_bucket}; do kill -0 {pid} || {{ cat /srv/moto.log; exit 1; }}; sleep 0.1; done"
         fake_bed.run("sh", "-c", begin, within_s=600)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.system.fake_bed import SELDOM_S, WITHIN_S, FakeBed
 
+from ganeti.base.addresses import bracketed
 from ganeti.master.maintenance.repair_tags import PREFIX as REPAIRS
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine
@@ -70,7 +71,8 @@ def get(bed: FakeBed, path: str, node: str = "node1") -> Any:
 
 
 def address(bed: FakeBed) -> str:
-    return str(bed.config()["cluster"]["master_ip"])
+    """The cluster's, as it stands in a URL."""
+    return bracketed(bed.config()["cluster"]["master_ip"])
 
 
 def incidents(bed: FakeBed, node: str = "node1") -> list[dict[str, Any]]:

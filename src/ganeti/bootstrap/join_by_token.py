@@ -23,6 +23,7 @@ from typing import Any
 from ganeti.base.addresses import split_host_and_port
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FailedLogins
+from ganeti.base.names import shown
 from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
 from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
@@ -283,7 +284,9 @@ def _place(master: str) -> tuple[str, int]:
     try:
         return split_host_and_port(master, PORT)
     except ValueError as err:
-        raise PrerequisiteError(f"'{master}' is no address of a master: give NAME or NAME:PORT", WRONG_INPUT) from err
+        raise PrerequisiteError(
+            f"'{shown(master)}' is no address of a master ({err}): give NAME, NAME:PORT or [ADDRESS]:PORT", WRONG_INPUT
+        ) from err
 
 
 def _server_context(path: str) -> ssl.SSLContext:

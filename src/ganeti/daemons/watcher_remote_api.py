@@ -55,7 +55,7 @@ class RemoteApi:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # whether it answers is asked, and nothing secret is told
-        host = _HERE_BY.get(address, address)
+        host = _HERE_BY.get(address, address).strip("[]")
         connection: http.client.HTTPConnection
         if plain:
             connection = http.client.HTTPConnection(host, port, timeout=self._within_s)

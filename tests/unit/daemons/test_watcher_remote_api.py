@@ -56,6 +56,22 @@ def test_one_that_answers_is_left_alone(paths: Paths, port: int, monkeypatch: py
     assert run(paths, monkeypatch, ["-p", str(port)]) == ["ganeti-rapi"], "it speaks no TLS"
 
 
+@pytest.mark.parametrize("address", ["::1", "[::1]"])
+def test_one_of_ipv6_is_asked_there(paths: Paths, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    class Server(http.server.HTTPServer):
+        address_family = socket.AF_INET6
+
+    monkeypatch.setattr(
+        RemoteApi, "_words", lambda self: ["ganeti-rapi", "-p", str(server.server_address[1]), "--no-ssl"]
+    )
+    with Server(("::1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        restarted: list[str] = []
+        RemoteApi(paths, lambda name: None, restarted.append, address, 2.0).ensure()
+        server.shutdown()
+    assert restarted == []
+
+
 def test_one_that_says_nothing_is_started_again_once(
     paths: Paths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

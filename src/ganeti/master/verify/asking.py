@@ -17,6 +17,8 @@ from ganeti.wire.ssconf import KEYS
 
 NEIGHBOURS = 8
 """In larger groups each node tries this many others, in a ring, so that the work grows with the nodes only."""
+MASTER_IP_SCRIPT = f"{Paths().sysconf_dir}/scripts/master-ip-setup"
+"""What takes the cluster's address with `use_external_mip_script`."""
 
 Plain = dict[str, Any]
 
@@ -131,7 +133,7 @@ def node_checks(
         "version": True,
     }
     if cluster.use_external_mip_script and node.master_candidate:
-        checks["user-scripts"] = [f"{Paths().sysconf_dir}/scripts/master-ip-setup"]
+        checks["user-scripts"] = [MASTER_IP_SCRIPT]
     if node.uuid == cluster.master_node:
         checks["oob-paths"] = _oob_programs(view)
     if not node.vm_capable:

@@ -2,11 +2,14 @@
 """The cluster's own address, as the node calls that take it or give it up want it."""
 
 from ganeti.base.errors import GanetiError
+from ganeti.master.verify.asking import MASTER_IP_SCRIPT
 from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
+from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Cluster
+from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
-from ganeti.ports.nodes import ask
+from ganeti.ports.nodes import ask, ask_many
 
 
 def taking(cluster: Cluster) -> NodeActivateMasterIp:
@@ -25,6 +28,20 @@ def _address(cluster: Cluster) -> MasterAddress:
         netmask=cluster.master_netmask,
         ip_family=cluster.primary_ip_family,
     )
+
+
+async def without_script(ctx: OperationContext, view: ConfigView) -> list[str]:
+    """Say which master candidates lack the script that moves the address; one that does not answer counts for nothing.
+
+    An address that a script has to take is lost while the script is missing.
+    """
+    nodes = [node.uuid for node in view.nodes() if node.master_candidate and not node.offline]
+    answers = await ask_many(ctx.nodes, nodes, NodeVerify(checks=NodeChecks(user_scripts=[MASTER_IP_SCRIPT])))
+    found = [view.node(each.node_uuid).name for each in answers if each.error is None and each.value.user_scripts]
+    if not found:
+        return []
+    where = f"There is no program {MASTER_IP_SCRIPT} on {', '.join(sorted(found))}"
+    return [f"{where}: put it there, or the cluster's address cannot be taken"]
 
 
 async def take_master_address(ctx: OperationContext) -> None:

@@ -19,7 +19,7 @@ from ganeti.master.operations.cluster import communication, diagnose_command, dr
 from ganeti.master.operations.cluster.cluster_parameters import NameChange
 from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
 from ganeti.master.operations.cluster.maintenance_parameters import WithMaintenance
-from ganeti.master.operations.cluster.master_ip import move_master_address
+from ganeti.master.operations.cluster.master_ip import move_master_address, without_script
 from ganeti.master.operations.cluster.os_parameters import unknown_parameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
@@ -177,6 +177,8 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             without = await diagnose_command.missing(ctx, view, command)
             problems += [without.problem] if without.problem else []
             notes += [without.note] if without.note else []
+        if self.use_external_mip_script and not view.cluster.use_external_mip_script:
+            notes += await without_script(ctx, view)
         return Facts(await self._finds_allocator(ctx, view), problems, notes)
 
     async def _finds_allocator(self, ctx: OperationContext, view: ConfigView) -> bool:

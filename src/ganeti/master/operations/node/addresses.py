@@ -49,7 +49,12 @@ def secondary_address(view: ConfigView, given: str | None, primary_ip: str) -> s
     if view.cluster.primary_ip_family == IPV6_FAMILY and address == ipaddress.ip_address(primary_ip):
         return primary_ip
     if address is None or address.version != 4 or address.is_loopback or address.is_unspecified:
-        raise PrerequisiteError(f"Secondary IP ({shown(given)}) needs to be a valid IPv4 address", WRONG_INPUT)
+        without_ipv4 = ":" in view.node(view.cluster.master_node).secondary_ip
+        raise PrerequisiteError(
+            f"Secondary IP ({shown(given)}) needs to be a valid IPv4 address"
+            + (f", or {primary_ip} again: the other nodes have IPv6 alone" if without_ipv4 else ""),
+            WRONG_INPUT,
+        )
     return given
 
 
@@ -74,7 +79,8 @@ def check_homes(view: ConfigView, primary_ip: str, secondary_ip: str) -> None:
         )
     if not master_single and primary_ip == secondary_ip:
         raise PrerequisiteError(
-            f"The master has a secondary ip ({master.secondary_ip}) but the new node doesn't have one: give it with -s",
+            f"The master has a secondary ip ({master.secondary_ip}) but the new node doesn't have one: give its IPv4 "
+            "address with -s",
             WRONG_INPUT,
         )
 

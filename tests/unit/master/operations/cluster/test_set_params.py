@@ -80,6 +80,20 @@ def test_empty_is_a_value_and_null_is_none() -> None:
     assert cluster.max_running_jobs == 20
 
 
+def test_candidates_without_the_script_that_moves_the_address_are_named() -> None:
+    ctx = make()
+    ctx.nodes.handlers["node_verify"] = lambda name, checks: {
+        "user-scripts": checks["user-scripts"] if name == "node2" else []
+    }
+    modify(ctx, use_external_mip_script=True)
+    assert ctx.config.view().cluster.use_external_mip_script
+    said = "There is no program /etc/ganeti/scripts/master-ip-setup on node2: put it there, or the cluster's address"
+    assert any(said in line for line in ctx.lines)
+    before = len(ctx.lines)
+    modify(ctx, use_external_mip_script=True)
+    assert len(ctx.lines) == before
+
+
 def test_force_takes_an_allocator_that_is_not_there_yet() -> None:
     ctx = make()
     modify(ctx, default_iallocator="later", force=True)

@@ -71,7 +71,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--daemon-timeout", type=float, default=ANSWER_WITHIN_S, metavar="SECONDS", help="when a daemon counts as hung"
     )
-    parser.add_argument("--wait-children", dest="wait", action="store_true", default=True, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--wait-children", dest="wait", action="store_true", default=True, help="wait for them, as without the option"
+    )
     parser.add_argument(
         "--no-wait-children", dest="wait", action="store_false", help="do not wait for the children of the groups"
     )

@@ -102,7 +102,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def bed(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[Layout]:
     place = tmp_path_factory.mktemp("take-over").resolve() / "bed"
-    made = testbed.up(place, 3, "kvm", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:])
+    made = testbed.up(
+        place, 3, "kvm", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:], ip="4"
+    )
     try:
         to_every_machine(made, *packages)
         give_sources(made, packages)

@@ -109,6 +109,7 @@ def test_a_node_that_does_not_fit_stays_outside(layout: Layout) -> None:
     bed.run("sh", "-c", "echo '10.77.0.9 four' >> /etc/hosts")
     for words, sentence in rows:
         assert sentence in bed.run("gnt-node", "add", "--no-ssh-key-check", *words, expect=None), words
+    assert "has no IPv6 address" in bed.run("gnt-cluster", "rename", "-f", "four", expect=1)
     assert "node3" not in bed.run("gnt-node", "list", "--no-headers", "-o", "name")
     bed.run("gnt-node", "add", "--no-ssh-key-check", *cluster.secondary_words(node), "node3")
     assert bed.run("cat", "/var/lib/ganeti/ssconf_primary_ip_family", node="node3") == "10\n"

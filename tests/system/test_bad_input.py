@@ -87,7 +87,7 @@ NAMES = [
     ("gnt-instance info " + BROKEN, FAILED, r"cannot be 'a\\nb'"),
     (ADD + "naïve", FAILED, "not a valid instance name"),
     (ADD + "$(printf 'a\\344')", USAGE, "not text in UTF-8"),
-    (ADD + "--name-check new1", FAILED, "The name 'new1' has no address"),
+    (ADD + "--name-check new1", FAILED, "The name 'new1' has no IPv4 address"),
     (ADD + "--ip-check new1", FAILED, "add --name-check"),
     (ADD + "--tags 'a b' new1", FAILED, "not a valid tag: use 1 to 128 letters"),
     (ADD + "--tags 'a;b' new1", FAILED, "not a valid tag"),

@@ -58,9 +58,9 @@ class Names:
             )
         except (OSError, UnicodeError) as err:
             reason = getattr(err, "strerror", None) or NO_HOST_NAME
+            version = 6 if kind == socket.AF_INET6 else 4
             raise ResolverError(
-                f"The name '{shown(name)}' has no IPv{6 if kind == socket.AF_INET6 else 4} address ({reason}): enter it "
-                "into the DNS or /etc/hosts",
+                f"The name '{shown(name)}' has no IPv{version} address ({reason}): enter it into the DNS or /etc/hosts",
                 RESOLVER_ERROR,
             ) from err
         return found[0][3] or name, str(found[0][4][0])

@@ -98,8 +98,9 @@ clusters:
 # The suite of disk templates with what this machine has of LVM's device mapper, DRBD, Gluster and Ceph; what is missing is
 # named at the end.
 test-host: install
-	GANETI_TEST_HOST=1 $(ALONE) $(PYTEST) -rs -m real tests/contract/test_storage.py tests/contract/test_plain.py \
-	  tests/contract/test_snapshots.py tests/contract/test_drbd_tools.py tests/real/test_rbd.py
+	GANETI_TEST_HOST=1 $(ALONE) $(PYTEST) -rs -m 'real or daemons' tests/contract/test_storage.py tests/contract/test_plain.py \
+	  tests/contract/test_snapshots.py tests/contract/test_drbd_tools.py tests/real/test_rbd.py \
+	  tests/real/test_rbd_failover.py
 
 # Long seeds and kills: GANETI_CAMPAIGN is read by the tests that can go on for longer, GANETI_SEEDS=1-20000 says how
 # many schedules are simulated, GANETI_EVERY=50 that of all crash points only every fiftieth is played.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Coroutine, Iterator
@@ -52,8 +53,8 @@ def disk(**params: Any) -> DiskSpec:
 
 
 @contextlib.contextmanager
-def guest(ceph: Ceph, blockdev: dict[str, Any], socket: Path) -> Iterator[str]:
-    """QEMU with the image open, as a guest's is; gives where what it writes can be sent."""
+def guest(ceph: Ceph, blockdev: dict[str, Any], socket: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """QEMU with the image open, as a guest's is; gives where what it writes can be sent, and its process."""
     words = ["qemu-storage-daemon", "--blockdev", json.dumps(blockdev | {"node-name": "d"})]
     words += [
         "--nbd-server",
@@ -67,7 +68,7 @@ def guest(ceph: Ceph, blockdev: dict[str, Any], socket: Path) -> Iterator[str]:
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.02)
     try:
-        yield f"nbd+unix:///x?socket={socket}"
+        yield f"nbd+unix:///x?socket={socket}", process
     finally:
         process.kill()
         process.wait()
@@ -105,12 +106,12 @@ def test_what_a_dead_nodes_guest_still_writes_is_refused(ceph: Ceph, tmp_path: P
     one, two = driver(ceph, tmp_path, "node1"), driver(ceph, tmp_path, "node2")
     run(one.create(disk()))
     old = run(one.activate(disk(), "web1"))
-    with guest(ceph, old.blockdev, tmp_path / "old") as old_uri:
+    with guest(ceph, old.blockdev, tmp_path / "old") as (old_uri, _):
         assert write(old_uri, 1)
         begun_s = time.monotonic()
         run(two.steal(disk(), "web1", "failover from node1"))
         new = run(two.activate(disk(), "web1"))
-        with guest(ceph, new.blockdev, tmp_path / "new") as new_uri:
+        with guest(ceph, new.blockdev, tmp_path / "new") as (new_uri, _):
             assert write(new_uri, 2)
             print(f"the disk was written by its new node after {time.monotonic() - begun_s:.1f} s")
             assert not write(old_uri, 3)
@@ -119,6 +120,37 @@ def test_what_a_dead_nodes_guest_still_writes_is_refused(ceph: Ceph, tmp_path: P
             assert "Pattern verification failed" not in subprocess.run(read, capture_output=True, text=True).stdout
     with pytest.raises(BlockDeviceError, match="is in use on node node2"):
         run(one.activate(disk(), "web1"))
+
+
+def watchers(ceph: Ceph) -> list[str]:
+    """Addresses of the clients that have the image open for writing and still answer."""
+    return [
+        each["address"] for each in json.loads(ceph.run("rbd", "status", "--format", "json", f"rbd/{NAME}"))["watchers"]
+    ]
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_guest_that_has_not_yet_written_writes_no_more_either(ceph: Ceph, tmp_path: Path, *, hangs: bool) -> None:
+    """It holds no lock; one that hangs for long is not even seen any more."""
+    one, two = driver(ceph, tmp_path, "node1"), driver(ceph, tmp_path, "node2")
+    run(one.create(disk()))
+    old = run(one.activate(disk(), "web1"))
+    with guest(ceph, old.blockdev, tmp_path / "old") as (old_uri, process):
+        run(one.opened(disk()))
+        if hangs:
+            process.send_signal(signal.SIGSTOP)
+            deadline = time.monotonic() + 60
+            while watchers(ceph):
+                assert time.monotonic() < deadline, "the hanging client is still seen"
+                time.sleep(0.1)
+        run(two.steal(disk(), "web1", "failover from node1"))
+        new = run(two.activate(disk(), "web1"))
+        with guest(ceph, new.blockdev, tmp_path / "new") as (new_uri, _):
+            assert write(new_uri, 2)
+            process.send_signal(signal.SIGCONT)
+            assert not write(old_uri, 3)
+            read = ["qemu-io", "-f", "raw", "-c", "read -P 2 0 64k", new_uri]
+            assert "Pattern verification failed" not in subprocess.run(read, capture_output=True, text=True).stdout
 
 
 def test_a_pool_that_is_not_there_or_a_cluster_that_hangs_is_said(ceph: Ceph, tmp_path: Path) -> None:

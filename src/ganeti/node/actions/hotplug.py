@@ -13,7 +13,7 @@ from ganeti.model.node_calls.hotplug import (
     MirrorProgress,
 )
 from ganeti.node import exchange_note
-from ganeti.node.actions.instances import attach_disks
+from ganeti.node.actions.instances import attach_disks, note_opened
 from ganeti.node.actions.registry import NORMAL_S, URGENT_S, answers
 from ganeti.node.state import NodeState
 
@@ -38,6 +38,7 @@ async def instance_change_disks(node: NodeState, asked: InstanceChangeDisks) -> 
     if await hypervisor.info(asked.instance.name) is None:
         return
     await hypervisor.devices.change_disks(asked.instance, await attach_disks(node, asked.instance))
+    await note_opened(node, asked.instance.disks)
     node.world.log(f"instance {asked.instance.name} given the disks of its configuration")
 
 
@@ -54,7 +55,9 @@ async def instance_change_parameters(node: NodeState, asked: InstanceChangeParam
 async def instance_mirror_disks(node: NodeState, asked: InstanceMirrorDisks) -> list[MirrorProgress]:
     """Copy disks of a guest while it runs."""
     targets = [await node.template_of(disk).activate(disk, asked.instance.name) for disk in asked.disks]
-    return await node.hypervisor_of(asked.instance).devices.mirror_disks(asked.instance, targets)
+    progress = await node.hypervisor_of(asked.instance).devices.mirror_disks(asked.instance, targets)
+    await note_opened(node, asked.disks)
+    return progress
 
 
 @answers(InstanceExchangeDisks, timeout_s=NORMAL_S)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls that run instances: start, stop, look, install."""
 
+from collections.abc import Iterable
+
 from ganeti.model.node_calls.disks import DiskUse, InstanceDisksInUse
 from ganeti.model.node_calls.instances import (
     AllInstancesInfo,
@@ -23,13 +25,14 @@ from ganeti.model.node_calls.instances import (
     InstanceStart,
     Removed,
 )
-from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.migration import forget_migrated, tell_metadata, yield_disks
 from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers
 from ganeti.node.hypervisors.interface import RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
+from ganeti.node.storage.interface import Tracked
 
 
 def _found(hypervisor: str, running: RunningInstance) -> FoundInstance:
@@ -55,6 +58,14 @@ async def attach_files(node: NodeState, instance: InstanceSpec) -> list[Attached
     """The same for programs that read and write files: each disk has a path."""
     attached = await attach_disks(node, instance)
     return [await node.template_of(disk.spec).as_file(disk) for disk in attached]
+
+
+async def note_opened(node: NodeState, disks: Iterable[DiskSpec]) -> None:
+    """A guest has opened these disks: note its clients where they must be shut out if this node is lost."""
+    for disk in disks:
+        template = node.template_of(disk)
+        if isinstance(template, Tracked):
+            await template.opened(disk)
 
 
 async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
@@ -126,6 +137,7 @@ async def start_on(node: NodeState, instance: InstanceSpec, disks: list[Attached
     forget_migrated(node, instance.name)
     await tell_metadata(node, instance)
     await node.hypervisor_of(instance).start(instance, disks, paused=paused)
+    await note_opened(node, instance.disks)
     node.world.log(f"instance {instance.name} started{' paused' if paused else ''}")
 
 
@@ -157,6 +169,7 @@ async def instance_reboot(node: NodeState, asked: InstanceReboot) -> None:
     if hard:
         await hypervisor.stop(instance.name, timeout_s=asked.shutdown_timeout_s)
     await hypervisor.reboot(instance, await attach_disks(node, instance), hard=hard)
+    await note_opened(node, instance.disks)
     node.world.log(f"instance {instance.name} rebooted{' by stopping and starting it' if hard else ''}")
 
 

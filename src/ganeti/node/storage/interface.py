@@ -84,6 +84,14 @@ class Supersedes(ABC):
         """The disks that were taken from this node while it was primary; whether guests still run is not looked at."""
 
 
+class Tracked(ABC):
+    """A template that shuts the clients of a dead node out, and so must know them."""
+
+    @abstractmethod
+    async def opened(self, disk: DiskSpec) -> None:
+        """A guest on this node has the disk open now: note which client it is; raises `BlockDeviceError`."""
+
+
 class Replicates(ABC):
     """A template whose copies the kernel keeps equal, by devices of its own."""
 

@@ -3,8 +3,9 @@
 
 The logical id is ``[POOL, IMAGE]``. With the disk parameter ``access=userspace`` QEMU reaches the image by itself, with
 ``kernelspace`` the kernel maps it to a device. The image's metadata say which node uses it (``ganeti.node``), and which
-one it is migrating to (``ganeti.incoming``). A node that takes an image from a dead one puts the old client on the
-blocklist of the Ceph cluster before it breaks the lock: what a guest that was thought dead still writes is refused.
+one it is migrating to (``ganeti.incoming``). A node that takes an image from a dead one puts the old clients on the
+blocklist of the Ceph cluster before it breaks the lock (`rbd_clients`): what a guest that was thought dead still writes
+is refused.
 """
 
 import os
@@ -23,17 +24,15 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
-from ganeti.node.storage import devices, shown
+from ganeti.node.storage import devices, rbd_clients, shown
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.interface import DiskTemplate, Snapshots, Tracked
 
 QUICK_S, LONG_S = 60.0, 1800.0
 """How long the cluster may take to answer; removing and reverting touch each object of an image."""
 _NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
 _NO_IMAGE = "error opening image"
 _GONE = ("No such file or directory",)
-_BLOCKED_S = 86400
-"""How long a client stays on the blocklist; it has no way back to its lock."""
 
 PARAMETERS = (
     Parameter("pool", "string", "rbd", "pool of the images", required=True),
@@ -53,12 +52,6 @@ class _Image(msgspec.Struct, frozen=True):
     size: int
 
 
-class _Lock(msgspec.Struct, frozen=True):
-    id: str
-    locker: str
-    address: str
-
-
 class _Kept(msgspec.Struct, frozen=True):
     name: str
     timestamp: str = ""
@@ -74,7 +67,7 @@ def _logical_id(new: NewDisk) -> list[Any]:
     return [str(new.params["pool"]), new.name]
 
 
-class CephImages(DiskTemplate):
+class CephImages(DiskTemplate, Tracked):
     traits = replace(
         TEMPLATES["rbd"],
         parameters=PARAMETERS,
@@ -119,7 +112,10 @@ class CephImages(DiskTemplate):
         await self._enter(disk, for_migration=for_migration)
         if disk.params.get("access") == KERNELSPACE:
             return AttachedDisk(spec=disk, path=await self._map(disk))
-        return AttachedDisk(spec=disk, path="", uri=self._uri(disk), blockdev=self._options(disk))
+        return AttachedDisk(spec=disk, path="", uri=_uri(disk), blockdev=_options(disk))
+
+    async def opened(self, disk: DiskSpec) -> None:
+        await rbd_clients.note(self, disk)
 
     async def deactivate(self, disk: DiskSpec) -> None:
         await shown.hide(self.world, disk.uuid)
@@ -127,29 +123,29 @@ class CephImages(DiskTemplate):
             await self.rbd(disk, "unmap", device)
         if await self.find(disk) is None:
             return
-        for key, node in (await self._metadata(disk)).items():
-            if node == self.world.node_name:
-                await self.rbd(disk, "image-meta", "remove", _name(disk), key)
+        noted, own = await self._metadata(disk), self.world.node_name
+        for key in (_NODE, _INCOMING):
+            if noted.get(key) == own:
+                await self._forget(disk, key, noted)
+        if noted.get(_NODE, own) == own:
+            await self._forget(disk, rbd_clients.CLIENTS, noted)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if not arrived:
             await self.deactivate(disk)
             return
         await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
-        await self._forget(disk, _INCOMING)
+        await self._forget(disk, _INCOMING, await self._metadata(disk))
+        await self.opened(disk)
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         """Shut the clients of the dead node out, then break their locks."""
-        text = await self.rbd(disk, "lock", "ls", "--format", "json", _name(disk))
-        locks = msgspec.json.decode(text or "[]", type=list[_Lock])
-        for lock in locks:
-            words = ["osd", "blocklist", "add", lock.address, str(_BLOCKED_S)]
-            await self._run("ceph", *_client(disk), *words)
-            await self.rbd(disk, "lock", "rm", _name(disk), lock.id, lock.locker)
-        clients = ", ".join(lock.address for lock in locks) or "no client"
+        noted = await self._metadata(disk)
+        clients = await rbd_clients.shut_out(self, disk, noted.get(rbd_clients.CLIENTS, ""))
         await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
-        await self._forget(disk, _INCOMING)
-        self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {clients}")
+        await self._forget(disk, _INCOMING, noted)
+        told = ", ".join(clients) or "no client"
+        self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {told}")
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
         if attached.blockdev is None:
@@ -165,7 +161,7 @@ class CephImages(DiskTemplate):
                 return None
             raise
         size = msgspec.json.decode(text, type=_Image).size
-        return DiskStatus(dev_path=self._uri(disk), size_mib=size // MIB)
+        return DiskStatus(dev_path=_uri(disk), size_mib=size // MIB)
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
         if amount_mib < 0:
@@ -185,7 +181,7 @@ class CephImages(DiskTemplate):
         if disk.params.get("access") == KERNELSPACE:
             path = await self._map(disk)
         else:
-            path = await shown.show(self.world, disk.uuid, self._options(disk))
+            path = await shown.show(self.world, disk.uuid, _options(disk))
         await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
 
     def snapshots(self) -> Snapshots:
@@ -218,10 +214,10 @@ class CephImages(DiskTemplate):
     async def _metadata(self, disk: DiskSpec) -> dict[str, str]:
         text = await self.rbd(disk, "image-meta", "list", "--format", "json", _name(disk))
         found = msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
-        return {key: value for key, value in found.items() if key in (_NODE, _INCOMING)}
+        return {key: value for key, value in found.items() if key in (_NODE, _INCOMING, rbd_clients.CLIENTS)}
 
-    async def _forget(self, disk: DiskSpec, key: str) -> None:
-        if key in await self._metadata(disk):
+    async def _forget(self, disk: DiskSpec, key: str, noted: dict[str, str]) -> None:
+        if key in noted:
             await self.rbd(disk, "image-meta", "remove", _name(disk), key)
 
     async def _require(self, disk: DiskSpec) -> DiskStatus:
@@ -248,15 +244,11 @@ class CephImages(DiskTemplate):
         found = msgspec.json.decode(text or "[]", type=list[_Mapped])
         return next((each.device for each in found if (each.pool, each.name) == (pool, image)), None)
 
-    def _options(self, disk: DiskSpec) -> dict[str, Any]:
-        pool, image = _place(disk)
-        user = str(disk.params.get("user-id") or "")
-        options = {"driver": "rbd", "pool": pool, "image": image}
-        return options | ({"user": user} if user else {})
+    def name_of(self, disk: DiskSpec) -> str:
+        return _name(disk)
 
-    def _uri(self, disk: DiskSpec) -> str:
-        user = str(disk.params.get("user-id") or "")
-        return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")
+    async def ceph(self, disk: DiskSpec, *words: str) -> str:
+        return await self._run("ceph", *_client(disk), *words)
 
     async def rbd(self, disk: DiskSpec, *words: str, limit_s: float = QUICK_S) -> str:
         return await self._run("rbd", *words, *_client(disk), limit_s=limit_s)
@@ -320,3 +312,15 @@ def _place(disk: DiskSpec) -> tuple[str, str]:
 
 def _name(disk: DiskSpec) -> str:
     return "/".join(_place(disk))
+
+
+def _options(disk: DiskSpec) -> dict[str, Any]:
+    pool, image = _place(disk)
+    user = str(disk.params.get("user-id") or "")
+    options = {"driver": "rbd", "pool": pool, "image": image}
+    return options | ({"user": user} if user else {})
+
+
+def _uri(disk: DiskSpec) -> str:
+    user = str(disk.params.get("user-id") or "")
+    return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")

@@ -99,6 +99,17 @@ class CephBed(FakeBed):
             network.set_lan(self.layout, self.layout.node(node), up=True)
             os.kill(pid, signal.SIGCONT)
 
+    def refused(self, old: str, new: str) -> bool:
+        """Whether the guest on the old node has been told twice that it writes no more; until then it may be cut off.
+
+        It has written nothing that the new one lacks.
+        """
+        life = self.console(old).rpartition("BOOTED-OK")[2]
+        if len(re.findall(r"^HB-FAIL \d+", life, re.MULTILINE)) < 2:
+            return False
+        assert self.told(old, "HB")[-1] <= self.told(new, "HB-RESUME")[-1], "the old guest wrote beside the new one"
+        return True
+
     def come_back(self, node: str) -> None:
         """End the old guest, then let the node into the cluster again."""
         pid = self.emulator(node)

@@ -7,21 +7,27 @@ it is a *watcher* of the image. One that hangs is no watcher after some seconds;
 (``ganeti.clients``), where it was noted when the guest had opened the image.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
-if TYPE_CHECKING:
-    from ganeti.model.node_requests import DiskSpec
-    from ganeti.node.storage.rbd import CephImages
+from ganeti.model.node_requests import DiskSpec
 
 CLIENTS = "ganeti.clients"
 """Addresses, with commas between."""
 _BLOCKED_S = 86400
 """How long a client stays on the blocklist; it has no way back to its lock."""
+
+
+class Images(Protocol):
+    """What `rbd` and `ceph` are asked about the image of a disk; both raise `BlockDeviceError`."""
+
+    def name_of(self, disk: DiskSpec) -> str: ...
+
+    async def rbd(self, disk: DiskSpec, *words: str) -> str: ...
+
+    async def ceph(self, disk: DiskSpec, *words: str) -> str: ...
 
 
 class _Lock(msgspec.Struct, frozen=True):
@@ -38,19 +44,19 @@ class _Status(msgspec.Struct, frozen=True):
     watchers: list[_Watcher] = []
 
 
-async def watchers(images: CephImages, disk: DiskSpec) -> list[str]:
+async def watchers(images: Images, disk: DiskSpec) -> list[str]:
     """Addresses of the clients that have the image open for writing and answer."""
     text = await images.rbd(disk, "status", "--format", "json", images.name_of(disk))
     return sorted({each.address for each in msgspec.json.decode(text, type=_Status).watchers})
 
 
-async def note(images: CephImages, disk: DiskSpec) -> None:
+async def note(images: Images, disk: DiskSpec) -> None:
     """Keep the addresses of those that have the image open now; raises `BlockDeviceError`."""
     if found := await watchers(images, disk):
         await images.rbd(disk, "image-meta", "set", images.name_of(disk), CLIENTS, ",".join(found))
 
 
-async def shut_out(images: CephImages, disk: DiskSpec, noted: str) -> list[str]:
+async def shut_out(images: Images, disk: DiskSpec, noted: str) -> list[str]:
     """Refuse whatever the image's clients still write, then break their locks; gives their addresses.
 
     *noted* is what the metadata have. Raises `BlockDeviceError`.

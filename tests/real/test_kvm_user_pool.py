@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.real.kvm_lab import Lab, LabNode
+from tests.real.kvm_lab import Lab, LabNode, wait_until
 
 from ganeti.base.errors import HypervisorError
+from ganeti.node.hypervisors.kvm import emulator
+from ganeti.node.hypervisors.kvm.sockets import short_path
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
 FIRST, LAST = 310_000, 310_001
@@ -73,6 +77,14 @@ def status(node: LabNode, name: str, field: str) -> str:
     return next(line.partition(":")[2].strip() for line in lines if line.startswith(f"{field}:"))
 
 
+def confined(node: LabNode, name: str) -> None:
+    """A filter of system calls, no capability, and none to be had from a program with the bit of its owner's rights."""
+    assert status(node, name, "Seccomp") == "2"
+    assert status(node, name, "NoNewPrivs") == "1"
+    for kind in ("Inh", "Prm", "Eff", "Amb"):
+        assert int(status(node, name, f"Cap{kind}"), 16) == 0, kind
+
+
 def reached(uid: int, paths: list[str]) -> dict[str, str]:
     """What a process of this user, with no capability, gets at each path."""
     words = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs", "--bounding-set=-all"]
@@ -96,8 +108,7 @@ def test_guests_of_the_pool_are_apart_and_move(lab: Lab) -> None:
     users = [user(source, spec.name) for spec in specs]
     assert {uid for uid, _ in users} == {FIRST, LAST} == {gid for _, gid in users}
     for spec in specs:
-        assert status(source, spec.name, "Seccomp") == "2"
-        assert int(status(source, spec.name, "CapEff"), 16) == 0
+        confined(source, spec.name)
         assert status(source, spec.name, "Groups").split() in ([], [str(user(source, spec.name)[1])])
 
     run = source.root / "run/ganeti/kvm-hypervisor"
@@ -128,3 +139,52 @@ def test_guests_of_the_pool_are_apart_and_move(lab: Lab) -> None:
     assert not (run / "uid/pool1").exists()
     lab.start(source, third)
     assert user(source, "pool3")[0] == users[0][0]
+
+
+def migrating_into(program: str) -> str:
+    """What QEMU's monitor takes to start a program."""
+    return f'migrate "exec:{program}"\n'
+
+
+def alone(sandbox: list[str], typed: str) -> subprocess.Popen[str]:
+    """A QEMU without a machine, with this sandbox, whose monitor has been given *typed*."""
+    words = ["qemu-system-x86_64", "-machine", "none", "-display", "none", "-nodefaults", "-S", "-monitor", "stdio"]
+    made = subprocess.Popen(
+        [*words, *sandbox], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    assert made.stdin is not None
+    made.stdin.write(typed)
+    made.stdin.flush()
+    return made
+
+
+def test_a_guest_that_is_taken_over_starts_no_program(lab: Lab) -> None:
+    """Its monitor starts programs: without the sandbox one runs, within it the kernel ends QEMU at the attempt."""
+    node = lab.nodes[0]
+    spec = lab.instance("pool1", hvparams=POOL)
+    for disk in lab.disks(spec.name):
+        os.chmod(disk.path, 0o660)
+    lab.start(node, spec)
+    confined(node, "pool1")
+    pid = node.pid("pool1")
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    sandbox = words[words.index("-sandbox") :][:2]
+    assert "spawn=deny" in sandbox[1].split(",")
+    place = lab.directory / "open"
+    place.mkdir()
+    place.chmod(0o777)  # nothing but the sandbox keeps the guest from writing here
+
+    free = alone([], migrating_into(f"touch {place}/free"))
+    wait_until((place / "free").exists, "the program that nobody forbids")
+    free.communicate("quit\n")
+    for setting in (sandbox, ["-sandbox", emulator.SANDBOX]):
+        tried = alone(setting, migrating_into(f"touch {place}/alone"))
+        assert tried.wait(30) == -signal.SIGSYS
+        tried.communicate()
+
+    with socket.socket(socket.AF_UNIX) as monitor:
+        with short_path(str(node.root / "run/ganeti/kvm-hypervisor/ctrl/pool1.monitor")) as short:
+            monitor.connect(short)
+        monitor.sendall(migrating_into(f"touch {place}/guest").encode())
+        wait_until(lambda: node.state("pool1") is None, "the end of the guest")
+    assert [path.name for path in place.iterdir()] == ["free"]

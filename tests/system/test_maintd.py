@@ -184,9 +184,10 @@ def tell_forged(bed: FakeBed, node: str, other: str) -> None:
     forged = json.loads(signed["msg"]) | {"diagnose": {"status": "evacuate"}, "node": node}
     reports = {"signature": signed | {"msg": json.dumps(forged)}, "node": signed}
     bed.run("daemon-util", "stop", "ganeti-mond", node=node)
+    options = ("-d", "/var/lib/forged", "-b", bed.layout.any_address)
     for reason, report in reports.items():
         place(bed, node, "/var/lib/forged/1/report/node/diagnose", json.dumps({"signed": report}))
-        server = machine.popen(bed.layout, node, "python3", "-m", "http.server", "1815", "-d", "/var/lib/forged")
+        server = machine.popen(bed.layout, node, "python3", "-m", "http.server", "1815", *options)
         try:
             counted = f'ganeti_reports_refused_total{{reason="{reason}"}} [1-9]'
             bed.wait(lambda line=counted: re.search(line, get(bed, "/metrics")), f"a refusal: {reason}")

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A testbed's record on disk, the places it refuses, and the words of its commands."""
 
+import dataclasses
+
 import pytest
+from tests.fakes import bed_addresses
 
 from ganeti.base.errors import PrerequisiteError
+from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, command, layout
 from ganeti.tools.testbed.layout import Layout
 
@@ -87,3 +91,30 @@ def test_init_gives_parameters_to_the_hypervisor_it_enables(bed, hypervisor):
     assert words[words.index("--enabled-hypervisors") + 1] == hypervisor
     given = [words[index + 1] for index, word in enumerate(words) if word == "-H"]
     assert [value.partition(":")[0] for value in given] == ([hypervisor] if hypervisor == "kvm" else [])
+
+
+@pytest.mark.requirement("S1.96", "S1.98")
+@pytest.mark.parametrize(
+    ("ip", "lan", "everywhere", "words"),
+    [
+        ("4", "10.77.0.101", "0.0.0.0", []),
+        ("6", "fd77::101", "::", ["--primary-ip-version", "6", "-s", "fd77::2"]),
+        ("hybrid", "fd77::101", "::", ["--primary-ip-version", "6", "-s", "10.77.0.2"]),
+    ],
+)
+def test_a_testbed_speaks_what_it_is_told(bed, ip, lan, everywhere, words):
+    bed = dataclasses.replace(bed, ip=ip)
+    assert (bed.lan_address(101), bed.any_address) == (lan, everywhere)
+    command = cluster.init_command(bed, "node2")
+    assert [word for word in command[command.index("--ipolicy-bounds-specs") + 2 : -1]] == words
+
+
+def test_tests_with_clusters_speak_what_the_environment_says(monkeypatch):
+    monkeypatch.setattr(testbed.up, "__kwdefaults__", dict(testbed.up.__kwdefaults__))
+    for asked, ip in (("", "4"), ("6", "6"), ("hybrid", "hybrid")):
+        monkeypatch.setenv("GANETI_IP", asked)
+        bed_addresses.speak_what_is_asked()
+        assert testbed.up.__kwdefaults__["ip"] == ip
+    monkeypatch.setenv("GANETI_IP", "5")
+    with pytest.raises(pytest.UsageError, match="write one of 4, 6, hybrid"):
+        bed_addresses.speak_what_is_asked()

@@ -32,7 +32,7 @@ BAR_S = 15.0
 def lose_node(bed: CephBed, watch: Watch, source: str, target: str) -> tuple[float, float]:
     """Give the seconds to the end of the commands, and to the first beat; the node is well again afterwards."""
     with bed.cut_off(source):
-        taken = bed.fail_over(watch, source, target)
+        taken: tuple[float, float] = bed.fail_over(watch, source, target)
     bed.wait(lambda: bed.refused(source, target), f"what the guest writes on {source} is refused")
     bed.come_back(source)
     return taken

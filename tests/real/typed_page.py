@@ -36,6 +36,6 @@ def commands(page: str) -> list[Typed]:
 
 
 def shown(said: str) -> str:
-    """What a command printed as a page shows it: without times, without how far a job is, one MAC and one job for all."""
+    """What a command printed as a page shows it: no times, not how far a job is, one MAC and one job for all."""
     lines = "".join(f"{line.rstrip()}\n" for line in _TIME.sub("", said).splitlines() if line.strip())
     return _JOB.sub("job 1", _MAC.sub("aa:00:00:00:00:00", _UNDER_WAY.sub("", lines)))

@@ -15,6 +15,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import file_name_fault, shown
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.exports import UNFINISHED
+from ganeti.node.export_room import no_room
 from ganeti.node.storage import image_io
 from ganeti.system import files
 
@@ -99,9 +100,7 @@ class Exports:
         path = self.dump(directory, dump)
         free = os.statvfs(os.path.dirname(path))
         if free.f_bavail * free.f_frsize < size:
-            raise BlockDeviceError(
-                f"The dump {path} of {size} bytes has no room: {free.f_bavail * free.f_frsize} bytes are free there"
-            )
+            raise BlockDeviceError(no_room(path, size))
         return path
 
     def publish(self, name: str, config: str, dumps: Mapping[str, int]) -> None:

@@ -11,6 +11,8 @@ import msgspec
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 
 VERSION = 0
+DUMPS = "dumps"
+"""Section of ours: the size of each dump in bytes, so that one that was cut is noticed. Ganeti 3.1 passes over it."""
 NIC_KEYS = ("mac", "ip", "name", "network", "mode", "link", "vlan")
 
 
@@ -20,6 +22,8 @@ class ExportedDisk(msgspec.Struct, frozen=True, kw_only=True):
     """File name in the directory of the export; empty for a disk that could not be exported."""
     size_mib: int
     name: str | None = None
+    dump_bytes: int | None = None
+    """Size of the dump; exports of Ganeti do not say it."""
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +77,7 @@ def encode(export: Export) -> str:
     parser["backend"] = backend
     parser["os"] = export.osparams
     parser["os_private"] = export.osparams_private
+    parser[DUMPS] = {disk.dump: str(disk.dump_bytes) for disk in export.disks if disk.dump_bytes is not None}
     text = io.StringIO()
     parser.write(text)
     return text.getvalue()
@@ -98,7 +103,9 @@ def decode(text: str) -> Export:
             hypervisor=instance.get("hypervisor", ""),
             tags=instance.get("tags", "").split(),
             nics=[_nic(instance, at) for at in range(int(instance.get("nic_count", "0")))],
-            disks=[_read_disk(instance, at) for at in range(int(instance.get("disk_count", "0")))],
+            disks=[
+                _read_disk(instance, at, _section(parser, DUMPS)) for at in range(int(instance.get("disk_count", "0")))
+            ],
             hvparams=_section(parser, "hypervisor"),
             beparams=_section(parser, "backend"),
             osparams=_section(parser, "os"),
@@ -135,12 +142,14 @@ def _disk(at: int, disk: ExportedDisk) -> dict[str, str]:
     }
 
 
-def _read_disk(instance: Mapping[str, str], at: int) -> ExportedDisk:
+def _read_disk(instance: Mapping[str, str], at: int, sizes: Mapping[str, str]) -> ExportedDisk:
+    dump = instance.get(f"disk{at}_dump", "")
     return ExportedDisk(
         ivname=instance.get(f"disk{at}_ivname", f"disk/{at}"),
-        dump=instance.get(f"disk{at}_dump", ""),
+        dump=dump,
         size_mib=int(instance[f"disk{at}_size"]),
         name=_present(instance.get(f"disk{at}_name", "")),
+        dump_bytes=int(sizes[dump]) if dump in sizes else None,
     )
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls that make, keep, read and remove exports of instances."""
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
@@ -26,6 +27,7 @@ from ganeti.node import runs
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.actions.snapshots import snapshots_of
+from ganeti.node.export_room import FULL, is_full, no_room
 from ganeti.node.exports import Exports
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
@@ -44,6 +46,17 @@ async def _at_work(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
         raise BlockDeviceError(f"The export cannot be changed: {err.filename or 'a file'}: {err.strerror}") from err
 
 
+@contextlib.contextmanager
+def _telling_of_room(path: str) -> Iterator[None]:
+    """Where nothing more can be written beside *path*, that is what is told of a failure."""
+    try:
+        yield
+    except (GanetiError, OSError) as err:
+        if is_full(path) or getattr(err, "errno", None) in FULL:
+            raise BlockDeviceError(no_room(path)) from err
+        raise
+
+
 @answers(ExportDump, timeout_s=DAY_S)
 async def export_dump(node: NodeState, asked: ExportDump) -> str:
     """Run the export script of the instance's OS on one of its disks (which are assembled if they were not)."""
@@ -59,16 +72,17 @@ async def _dump(node: NodeState, asked: ExportDump) -> str:
         disks = [AttachedDisk(spec=spec, path=at) for spec, at in zip(asked.instance.disks, copies, strict=True)]
     else:
         disks = await attach_files(node, asked.instance)
-    await runner.export_disk(
-        node.world,
-        asked.instance,
-        disks,
-        asked.index,
-        dump_path=path,
-        debug=asked.debug,
-        timeout_s=DAY_S,
-        token=asked.token,
-    )
+    with _telling_of_room(path):
+        await runner.export_disk(
+            node.world,
+            asked.instance,
+            disks,
+            asked.index,
+            dump_path=path,
+            debug=asked.debug,
+            timeout_s=DAY_S,
+            token=asked.token,
+        )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} exported by OS {asked.instance.os}")
     return boot_identity()
 
@@ -85,7 +99,8 @@ async def _copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     for index, size in sizes.items():
         await _at_work(exports.make_room, asked.directory, os.path.basename(exports.copy(asked.directory, index)), size)
     paths = [exports.copy(asked.directory, disk.index) for disk in asked.instance.disks]
-    await node.hypervisor_of(asked.instance).devices.copy_disks(asked.instance.name, paths)
+    with _telling_of_room(paths[0] if paths else node.paths.export_dir):
+        await node.hypervisor_of(asked.instance).devices.copy_disks(asked.instance.name, paths)
     node.world.log(f"{len(paths)} disks of instance {asked.instance.name} copied while it runs")
 
 

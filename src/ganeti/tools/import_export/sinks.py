@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Protocol
 
 from ganeti.base.errors import CommandError
+from ganeti.node.export_room import FULL, no_room
 
 _ZEROS = bytes(64 * 1024)
 """Zeros are looked for in blocks of this size, however large the pieces are in which the data come."""
@@ -79,4 +80,6 @@ class NewFile:
         try:
             yield
         except OSError as err:
+            if err.errno in FULL:
+                raise CommandError(no_room(self._path)) from err
             raise CommandError(f"{self._path} cannot be written: {err.strerror}") from err

@@ -21,9 +21,9 @@ def description_of(
     template: str,
     parameters: Iterable[Parameter],
     now_s: float,
-    dumps: Sequence[str] = (),
+    dumps: Sequence[tuple[str, int]] = (),
 ) -> str:
-    """*dumps* are the names of an export's files, by disk; a backup has none. *parameters*: the hypervisor's.
+    """*dumps* are names and sizes of an export's files, by disk; a backup has none. *parameters*: the hypervisor's.
 
     Those that only a cluster has, and those that Ganeti 3.1 does not know while they say nothing, are left out: it
     refuses to import an export that names them.
@@ -34,12 +34,11 @@ def description_of(
         values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}
         values["network"] = nic.network["name"] if nic.network else None
         nics.append({key: str(value) for key, value in values.items() if value})
-    disks = [
-        ExportedDisk(
-            ivname=f"disk/{disk.index}", dump=dumps[disk.index] if dumps else "", size_mib=disk.size_mib, name=disk.name
-        )
-        for disk in spec.disks
-    ]
+    disks = []
+    for disk in spec.disks:
+        dump, size = dumps[disk.index] if dumps else ("", None)
+        ivname = f"disk/{disk.index}"
+        disks.append(ExportedDisk(ivname=ivname, dump=dump, dump_bytes=size, size_mib=disk.size_mib, name=disk.name))
     return encode(
         Export(
             name=spec.name,

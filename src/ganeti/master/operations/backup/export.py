@@ -250,10 +250,11 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             sizes = await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
         template = ctx.config.view().disk_template(checked.instance)
+        made = list(zip(dumps, sizes, strict=True))
         config = description_of(
-            spec, template, ctx.catalogue.hypervisor(spec.hypervisor).parameters, ctx.clock.now_s(), dumps
+            spec, template, ctx.catalogue.hypervisor(spec.hypervisor).parameters, ctx.clock.now_s(), made
         )
-        finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps=dict(zip(dumps, sizes, strict=True)))
+        finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps=dict(made))
         await ask(ctx.nodes, target.uuid, finish)
         if target.uuid != spec.primary_node_uuid:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))

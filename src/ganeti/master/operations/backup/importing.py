@@ -23,6 +23,7 @@ from ganeti.master.operations.parameters import NicInput
 from ganeti.model.locks import instance_lock, node_lock
 from ganeti.model.node_calls.exports import ExportDumpSizes, ExportInfo, ExportList, ImportDump
 from ganeti.model.node_requests import InstanceSpec
+from ganeti.model.objects import Node
 from ganeti.model.parameters import BACKEND_PARAMETERS
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
@@ -77,9 +78,23 @@ async def find_source(asked: CreationParameters, ctx: OperationContext, view: Co
             "compression = none into its config.ini",
             WRONG_INPUT,
         )
-    dumps = [disk.dump for disk in export.disks if disk.dump]
-    await ask(ctx.nodes, node.uuid, ExportDumpSizes(directory=directory, dumps=dumps))  # refuses one that is missing
+    await _require_dumps(ctx, node, directory, export)
     return Source(node.uuid, node.name, directory, export)
+
+
+async def _require_dumps(ctx: OperationContext, node: Node, directory: str, export: Export) -> None:
+    """Raises `BlockDeviceError` for a dump that is missing, `PrerequisiteError` for one that has another size."""
+    disks = [disk for disk in export.disks if disk.dump]
+    request = ExportDumpSizes(directory=directory, dumps=[disk.dump for disk in disks])
+    sizes = await ask(ctx.nodes, node.uuid, request)
+    for disk, size in zip(disks, sizes, strict=True):
+        if disk.dump_bytes not in (None, size):
+            raise PrerequisiteError(
+                f"The export in {shown(directory)} on {node.name} is damaged: its dump {shown(disk.dump)} has {size} "
+                f"bytes, and {disk.dump_bytes} were written. Export the instance again; if you have changed the dump "
+                "yourself, take its line out of [dumps] in config.ini",
+                WRONG_STATE,
+            )
 
 
 async def check_way(asked: CreationParameters, ctx: OperationContext, source: Source | None, node_uuid: str) -> None:
@@ -129,6 +144,11 @@ async def import_disks(
     await push_undo(ctx, plan.open())
     await open_disks(ctx, plan)
     full = replace(spec, osparams=spec.osparams | secret)
+    if spec.os.partition("+")[0] != source.export.os.partition("+")[0]:
+        ctx.log.warning(
+            f"The dumps were made by OS '{source.export.os}' and are read by '{spec.os}', as was asked for: look "
+            f"whether {spec.name} starts"
+        )
     ctx.log.info("* running the instance OS import scripts...")
     dumps = {index: disk.dump for index, disk in enumerate(source.export.disks) if disk.dump}
     for index in range(len(source.export.disks)):

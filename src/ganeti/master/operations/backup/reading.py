@@ -154,7 +154,10 @@ async def find_path(
         raise PrerequisiteError(
             f"{shown(path)} is on {places}: choose with --disk, --partition and --volume", WRONG_INPUT
         )
-    raise PrerequisiteError(f"Backup {newest.backup.id} has no {shown(path)}: {_looked_at(all_found)}", UNKNOWN_ENTITY)
+    what = f"Backup {newest.backup.id} has no {shown(path)}"
+    if not any(each.readable for each in all_found):
+        what = f"{shown(path)} cannot be read out of backup {newest.backup.id}"
+    raise PrerequisiteError(f"{what}: {_looked_at(all_found)}", UNKNOWN_ENTITY)
 
 
 def where(file_system: FileSystem) -> str:

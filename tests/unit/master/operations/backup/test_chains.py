@@ -263,3 +263,9 @@ def test_what_cannot_be_read_is_named_with_the_remedy(bed: Bed) -> None:
         "cannot be read here, only ext2, ext3, ext4, FAT and XFS can: restore the backup under a new name and look "
         "from inside (gnt-backup restore --no-nics)"
     )
+    del held[0]
+    sentence = (
+        r"^/etc cannot be read out of backup \S+: disk 0 partition 2 .* cannot be read here, only ext2, .* --no-nics"
+    )
+    with pytest.raises(PrerequisiteError, match=sentence):
+        run(ListFiles(instance_name="web1", path="/etc"), bed.ctx)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
@@ -130,6 +131,27 @@ def test_a_dump_that_is_missing_is_refused_before_anything_is_made(ctx: FakeCont
     with pytest.raises(BlockDeviceError, match="is missing"):
         make(ctx)
     assert not [line for line in ctx.story if "undo" in line or "commit" in line]
+
+
+@pytest.mark.parametrize("size", [4095, 4097, 0])
+def test_a_dump_of_another_size_is_refused_before_anything_is_made(ctx: FakeContext, size: int) -> None:
+    exported = replace(EXPORT, disks=[replace(EXPORT.disks[0], dump_bytes=4096)])
+    ctx.nodes.handlers["export_info"] = lambda name, **_: encode(exported)
+    make(ctx, instance_name="whole.example.com")
+    ctx.story.clear()
+    ctx.nodes.handlers["export_dump_sizes"] = lambda name, **_: [size]
+    sentence = rf"on node1 is damaged: its dump disk0.dump has {size} bytes, and 4096 were written\. Export .* again"
+    with pytest.raises(PrerequisiteError, match=sentence):
+        make(ctx)
+    assert not [line for line in ctx.story if "undo" in line or "commit" in line]
+
+
+def test_who_has_dumps_read_by_another_os_is_told(ctx: FakeContext) -> None:
+    for os_type, warned in (("noop", 0), ("noop+variant", 0), ("other", 1)):
+        make(ctx, instance_name=f"{os_type.replace('+', '-')}.example.com", os_type=os_type)
+        assert (
+            len([line for line in ctx.log.lines if "made by OS 'noop' and are read by 'other'" in str(line)]) == warned
+        )
 
 
 def test_under_its_old_name_it_keeps_its_addresses(ctx: FakeContext) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes import volume_groups
+from tests.fakes.drbd.tool import read_meta, write_meta
 from tests.fakes.replicated_nodes import EIGHT, NINE, ReplicatedNodes, disk
 
 from ganeti.base.errors import BlockDeviceError
@@ -109,3 +110,13 @@ def test_a_copy_that_never_got_its_content_is_not_told_as_good(nodes: Replicated
         assert run(driver.find(OLD)).ldisk_status == GOOD
     run(nodes.world("node1").run(["drbdsetup", "detach", "0"]))
     assert run(driver.find(OLD)).ldisk_status == FAULTY
+
+
+def test_a_copy_that_the_other_node_has_called_old_is_not_told_as_good(nodes: ReplicatedNodes) -> None:
+    """Its node went down after the primary had gone on without it: DRBD's own data say so."""
+    driver = own(nodes)
+    run(driver.create(OLD))
+    assert (run(driver.find(OLD)).ldisk_status, run(driver.find(OLD)).is_degraded) == (GOOD, False)
+    meta = run(driver.volumes.stored_path(OLD.children[1]))
+    write_meta(meta, read_meta(meta) | {"state": "Outdated"})
+    assert (run(driver.find(OLD)).ldisk_status, run(driver.find(OLD)).is_degraded) == (UNCERTAIN, True)

@@ -160,6 +160,20 @@ def test_metadata_is_made_and_read_by_the_real_tool(kind: type[Tools], device: s
     run(own.apply_activity_log(link, device))
 
 
+@both
+@pytest.mark.parametrize(("flags", "told"), [("1:1", "Consistent"), ("1:0", "Outdated"), ("0:1", "Inconsistent")])
+def test_the_state_of_a_copy_that_is_down_is_that_of_the_real_tool(
+    kind: type[Tools], device: str, tmp_path: Path, flags: str, told: str
+) -> None:
+    """Flags of the metadata: consistent, up to date."""
+    own, link = tools(kind, str(tmp_path)), link_of(disk(93), "node1")
+    run(own.create_metadata(link, device))
+    words = ["drbdmeta", "--force", "93", kind.metadata, device, "0", "set-gi", f"A1B2C3D4E5F60708:0:0:0:{flags}"]
+    words += ["--node-id", "0"] if kind is Version9 else []
+    subprocess.run(words, check=True, capture_output=True)
+    assert run(own.metadata_state(link, device)) == told
+
+
 def test_the_version_is_told_by_the_kernel_or_by_the_tools() -> None:
     assert version_in("version: 8.4.11-1 (api:1/proto:86-101)\nsrcversion: 1\n") == "8.4.11-1"
     assert version_in("version: 9.1.7 (api:2/proto:110-121)\n") == "9.1.7"

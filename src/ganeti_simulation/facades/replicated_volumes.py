@@ -151,7 +151,8 @@ class Module(Resources):
         kept = kept_in(self.machine.disk, volume)
         if kept is None:
             raise Refused("No valid meta data found")
-        return f"{kept['state']}/{UNKNOWN}\n" if command == "dstate" else ""
+        stored = {UP: "Consistent"}.get(kept["state"], kept["state"])  # as drbdmeta calls it
+        return f"{stored}\n" if command == "dstate" else ""
 
     # What is asked of drbdsetup
 

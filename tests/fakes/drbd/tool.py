@@ -23,6 +23,8 @@ from typing import Any
 HERE = Path(os.path.realpath(__file__)).parent
 NEW = "4"
 UP, INCONSISTENT, OUTDATED, DISKLESS, UNKNOWN = "UpToDate", "Inconsistent", "Outdated", "Diskless", "DUnknown"
+STORED = {UP: "Consistent"}
+"""How drbdmeta calls it: whether the other node has newer data it cannot know."""
 META_BYTES = 4096
 STEP_PERCENT = 50.0
 
@@ -438,7 +440,7 @@ class Module:
             raise Refused(1, "No valid meta data found")
         if command not in ("dstate", "apply-al"):
             raise Refused(20, f"drbdmeta: unknown command {command}")
-        return f"{found['state']}/{UNKNOWN}\n" if command == "dstate" else ""
+        return f"{STORED.get(found['state'], found['state'])}\n" if command == "dstate" else ""
 
 
 def net_of(given: dict[str, str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from ganeti.node.storage.drbd.parameters import PARAMETERS
 from ganeti.node.storage.drbd.places import Link, link_of, volumes
 from ganeti.node.storage.drbd.replaced import ReplacedVolumes
 from ganeti.node.storage.drbd.snapshots import ReplicatedSnapshots
-from ganeti.node.storage.drbd.states import INCONSISTENT, PRIMARY, UP_TO_DATE, Device
+from ganeti.node.storage.drbd.states import BEHIND, INCONSISTENT, PRIMARY, UP_TO_DATE, Device
 from ganeti.node.storage.drbd.tools import Tools, read_helper, tools_of
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.interface import DiskTemplate, Replicates
@@ -175,7 +175,7 @@ class ReplicatedVolumes(DiskTemplate, Replicates):
             stored = None if faulty else await self.stored_state(disk, link)
             if stored is None:  # its making was cut short
                 return structs.replace(status, is_degraded=True, ldisk_status=FAULTY)
-            stale = stored == INCONSISTENT
+            stale = stored in BEHIND
             return structs.replace(status, is_degraded=stale, ldisk_status=UNCERTAIN if stale else GOOD)
         return structs.replace(
             status,
@@ -321,7 +321,7 @@ def _health(device: Device) -> int:
     """Of this node's copy; one that is behind and gets nothing is not good, and is not lost either."""
     if not device.has_disk:
         return FAULTY
-    if device.disk == INCONSISTENT:
+    if device.disk in BEHIND:
         return SYNCING if device.syncs else UNCERTAIN
     return GOOD
 

@@ -12,7 +12,7 @@ from ganeti.model.node_calls.disks import Snapshot
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.drbd.owners import own_device
 from ganeti.node.storage.drbd.places import link_of, volumes
-from ganeti.node.storage.drbd.states import INCONSISTENT, OUTDATED
+from ganeti.node.storage.drbd.states import BEHIND
 from ganeti.node.storage.drbd.tools import Tools
 from ganeti.node.storage.interface import Snapshots
 from ganeti.node.storage.lvm.driver import LogicalVolumes
@@ -51,7 +51,7 @@ class ReplicatedSnapshots(Snapshots):
             return
         _, meta = volumes(disk)
         state = await tools.metadata_state(link, await self._volumes.stored_path(meta))
-        if state is None or state in (INCONSISTENT, OUTDATED):
+        if state is None or state in BEHIND:
             raise BlockDeviceError(
                 f"The copy of disk {disk.index} on node {self._node_name} is not complete ({state or 'no DRBD data'}): "
                 "have it made equal first (gnt-instance activate-disks --wait-for-sync)"

@@ -12,6 +12,8 @@ from ganeti.node.collectors.report import UnreadableError
 
 PRIMARY, SECONDARY = "Primary", "Secondary"
 UP_TO_DATE, DISKLESS, INCONSISTENT, OUTDATED = "UpToDate", "Diskless", "Inconsistent", "Outdated"
+BEHIND = (INCONSISTENT, OUTDATED)
+"""A copy that lacks something, or of which the other node has said so."""
 CONNECTED, ESTABLISHED = "Connected", "Established"
 _NO_DISK = (DISKLESS, "Failed", "Attaching", "Detaching", "Negotiating")
 _SYNCING = frozenset(

@@ -94,7 +94,11 @@ class Tools(ABC):
         return found[1] if found else ""
 
     async def metadata_state(self, link: Link, meta: str) -> str | None:
-        """Of a device that is down: what its own data say of its disk; None where there are none."""
+        """Of a device that is down: what its own data say of its disk; None where there are none.
+
+        Both formats tell ``Consistent``, never ``UpToDate``, ``Outdated`` or ``Inconsistent``; some versions of the
+        tool add ``/DUnknown`` for the other node's.
+        """
         try:
             text = await self._run("drbdmeta", str(link.minor), self.metadata, meta, META_INDEX, "dstate")
         except BlockDeviceError as err:

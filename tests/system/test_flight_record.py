@@ -17,7 +17,14 @@ pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
-SECRET = "hidden-from-everybody"
+SECRET, LOGIN = "hidden-from-everybody", "said-once-and-kept-nowhere"
+"""A private parameter, which the configuration keeps, and a secret one, which is handed to the OS scripts alone."""
+OS_THAT_ASKS = """
+rm /srv/ganeti/os  # a link to the tree's
+mkdir /srv/ganeti/os; cp -r $0 /srv/ganeti/os/asks; cd /srv/ganeti/os/asks
+printf 'key what for\\nlogin what for\\n' >parameters.list
+printf '#!/bin/sh\\ntest -n "$OSP_KEY" && test -n "$OSP_LOGIN"\\n' >create
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +41,10 @@ def test_the_story_of_an_instance_a_job_and_a_node(bed: FakeBed) -> None:
     def told(what: str) -> str:
         return bed.run("gnt-debug", "record", what)
 
-    create = ("gnt-instance", "add", "-t", "diskless", "--no-install", "-o", "noop", "-n", "node2")
-    bed.run(*create, "--os-parameters-private", f"key={SECRET}", "web1")
+    for node in ("node1", "node2"):
+        bed.run("sh", "-c", OS_THAT_ASKS, str(bed.layout.checkout / "os/noop"), node=node)
+    create = ("gnt-instance", "add", "-t", "diskless", "--no-start", "-o", "asks+default", "-n", "node2")
+    bed.run(*create, f"--os-parameters-private=key={SECRET}", f"--os-parameters-secret=login={LOGIN}", "web1")
     bed.run("gnt-instance", "startup", "web1")
     bed.wait(lambda: "guest web1 runs" in told("web1"), "the monitoring to see the guest", 30.0)
     job = bed.submit("gnt-instance", "migrate", "-f", "web1")
@@ -52,7 +61,7 @@ def test_the_story_of_an_instance_a_job_and_a_node(bed: FakeBed) -> None:
         assert re.search(pattern, story), f"{pattern} in\n{story}"
     moments = [line[:23] for line in story.splitlines()]
     assert moments == sorted(moments)
-    assert SECRET not in story and SECRET not in told("node2")
+    assert not [secret for secret in (SECRET, LOGIN) if secret in story + told("node2")]
     assert f"job {job}: instance_migrate ended" in told(str(job)) and "INSTANCE_CREATE" not in told(str(job))
     bed.wait(lambda: "guest web1 runs no longer" in told("node2"), "the monitoring to miss the guest", 30.0)
     assert "Nothing is recorded of 'mars'" in bed.run("gnt-debug", "record", "mars", expect=1)

@@ -64,7 +64,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         found.wait(lambda: ":22 " in found.run("ss", "-ltn", node="node2"), "sshd of node2 listens")
         found.run("gnt-node", "add", "--no-ssh-key-check", "node2")
         cluster.wait_for_answering(layout, [layout.node("node2")])
-        found.run("sh", "-c", f"mkdir -p {DATA}/rapi && echo 'jack secret write' >{DATA}/rapi/users")
+        found.run("sh", "-c", f"umask 027; mkdir -p {DATA}/rapi && echo 'jack open-sesame write' >{DATA}/rapi/users")
         for daemon in ("ganeti-rapi", "ganeti-maintd"):
             found.run("daemon-util", "start", daemon)
         disk = ("-t", "mirror", "--disk", "0:size=8m", "-n", "node1:node2")

@@ -42,7 +42,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
             place(found, name, f"{DIAGNOSE}/check", f"#!/bin/sh\ncat {STATE}\n")
             tell(found, name, WELL)
         users = "/var/lib/ganeti/rapi/users"
-        found.run("sh", "-c", f"mkdir -p {os.path.dirname(users)} && echo 'jack secret write' > {users}")
+        found.run(
+            "sh", "-c", f"umask 027; mkdir -p {os.path.dirname(users)} && echo 'jack open-sesame write' > {users}"
+        )
         found.run(
             *("gnt-cluster", "modify", "--diagnose-data-collector-filename=check", "--maintenance-interval=1"),
             *("--data-collector-interval=diagnose=1", "--maintenance-nodes-at-once=1"),
@@ -255,7 +257,7 @@ def test_a_plan_is_shown_and_incidents_canceled(bed: FakeBed) -> None:
     bed.wait(lambda: incidents(bed) == [], "they are forgotten")
 
 
-def remote(bed: FakeBed, method: str, path: str, user: str = "jack:secret") -> str:
+def remote(bed: FakeBed, method: str, path: str, user: str = "jack:open-sesame") -> str:
     """The answer of the remote API and its status."""
     words = ("curl", "-sk", "-u", user, "-X", method, "-w", " %{http_code}", f"https://127.0.0.1:5080{path}")
     return machine.run(bed.layout, "node1", *words).stdout

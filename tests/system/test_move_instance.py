@@ -62,14 +62,14 @@ def make_clusters(bed: FakeBed) -> None:
         bed.run(
             "sh",
             "-c",
-            "mkdir -p /var/lib/ganeti/rapi; echo 'jack secret write' > /var/lib/ganeti/rapi/users",
+            "umask 027; mkdir -p /var/lib/ganeti/rapi; echo 'jack open-sesame write' > /var/lib/ganeti/rapi/users",
             node=node,
         )
         bed.open_remote_api(node)
     patient = f"cd {OS} && mv import at-once && printf '%s' '{IMPORT}' > import && chmod +x import"
     bed.run("sh", "-c", patient, node="node2")
     certificates = [bed.run("openssl", "x509", "-in", "/var/lib/ganeti/rapi.pem", node=node) for node in NODES]
-    bed.run("sh", "-c", f"echo '{''.join(certificates)}' > /root/ca.pem; echo secret > /root/word")
+    bed.run("sh", "-c", f"echo '{''.join(certificates)}' > /root/ca.pem; echo open-sesame > /root/word")
 
 
 NODES = ("node1", "node2")

@@ -87,13 +87,13 @@ def make_clusters(bed: FakeBed) -> None:
     words = ["gnt-cluster", "renew-crypto", "-f", "--new-rapi-certificate", "--cluster-domain-secret=/root/secret"]
     bed.run(*words, node=OURS)
     for node in (PEER, OURS):
-        users = f"mkdir -p $(dirname {USERS}); echo 'jack secret write' > {USERS}; chmod 644 {USERS}"
+        users = f"mkdir -p $(dirname {USERS}); echo 'jack open-sesame write' > {USERS}; chmod 644 {USERS}"
         bed.run("sh", "-c", users, node=node)
         bed.run("/usr/lib/ganeti/daemon-util", "stop", "ganeti-rapi", node=node, expect=None)
         bed.run("/usr/lib/ganeti/daemon-util", "start", "ganeti-rapi", "-b", "0.0.0.0", node=node)
     certificates = [bed.run("openssl", "x509", "-in", "/var/lib/ganeti/rapi.pem", node=node) for node in (PEER, OURS)]
     for node in (PEER, OURS):
-        bed.run("sh", "-c", f"echo '{''.join(certificates)}' > /root/ca.pem; echo secret > /root/word", node=node)
+        bed.run("sh", "-c", f"echo '{''.join(certificates)}' > /root/ca.pem; echo open-sesame > /root/word", node=node)
 
 
 def sums(bed: FakeBed, node: str, name: str) -> list[str]:

@@ -53,7 +53,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     try:
         cluster.create(layout)
         found = FakeBed(layout)
-        users = "mkdir -p /var/lib/ganeti/rapi && echo 'jack secret write' > /var/lib/ganeti/rapi/users"
+        users = "umask 027; mkdir -p /var/lib/ganeti/rapi && echo 'jack open-sesame write' > /var/lib/ganeti/rapi/users"
         for node in ("node1", "node2"):
             found.run("sh", "-c", users, node=node)
             found.open_remote_api(node)
@@ -63,7 +63,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
 
 
 def send(
-    bed: FakeBed, method: str, path: str, body: Any = None, password: str = "secret", node: str = "node1"
+    bed: FakeBed, method: str, path: str, body: Any = None, password: str = "open-sesame", node: str = "node1"
 ) -> tuple[int, Any]:
     login = base64.b64encode(f"jack:{password}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
@@ -166,13 +166,15 @@ def test_the_client_of_the_third_version(bed: FakeBed) -> None:
 
 def test_placement_tools_of_debian_read_the_cluster(bed: FakeBed) -> None:
     peer = fetched("peer-htools")
-    assert nodes(bed)[1] in bed.run(peer, "hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")
-    assert "HTS_OK=1" in bed.run(peer, "hspace", "--machine-readable=yes", "-m", "https://jack:secret@127.0.0.1:5080")
+    assert nodes(bed)[1] in bed.run(peer, "hbal", "-m", "https://jack:open-sesame@127.0.0.1:5080", "-p")
+    assert "HTS_OK=1" in bed.run(
+        peer, "hspace", "--machine-readable=yes", "-m", "https://jack:open-sesame@127.0.0.1:5080"
+    )
 
 
 def test_the_metrics_tell_how_many_instances_fit(bed: FakeBed) -> None:
     def page() -> str:
-        return bed.run("curl", "-skf", "-u", "jack:secret", "https://127.0.0.1:5080/metrics")
+        return bed.run("curl", "-skf", "-u", "jack:open-sesame", "https://127.0.0.1:5080/metrics")
 
     bed.wait(lambda: "ganeti_group_capacity_counted_timestamp_seconds 1" in page(), "capacity is counted")
     assert re.search(
@@ -263,7 +265,7 @@ def test_the_document_of_the_third_version_tells_what_the_server_does(bed: FakeB
 
     Jobs are rejected by a filter rule meanwhile: what is drawn could destroy the cluster.
     """
-    login = ["--tls-verify", "false", "--auth", "jack:secret", "--no-color", "--warnings", "off"]
+    login = ["--tls-verify", "false", "--auth", "jack:open-sesame", "--no-color", "--warnings", "off"]
     door = ["https://127.0.0.1:5080/3/openapi.json", *login]
     rule = bed.run("gnt-filter", "add", "--predicates", NO_JOB_BUT_PLANS, "--action", "REJECT").strip()
     try:
@@ -323,7 +325,7 @@ def test_a_plan_is_void_once_the_cluster_has_changed(bed: FakeBed) -> None:
 
 
 def test_htools_read_the_cluster_through_it(bed: FakeBed) -> None:
-    assert nodes(bed)[0] in bed.run("hbal", "-m", "https://jack:secret@127.0.0.1:5080", "-p")
+    assert nodes(bed)[0] in bed.run("hbal", "-m", "https://jack:open-sesame@127.0.0.1:5080", "-p")
 
 
 COLLECTOR = str(TREE / "tests/system/programs/span_collector.py")
@@ -339,7 +341,7 @@ def test_a_request_its_job_and_its_node_calls_are_spans_of_one_trace(bed: FakeBe
             "curl",
             "-skf",
             "-u",
-            "jack:secret",
+            "jack:open-sesame",
             "-H",
             f"traceparent: {TRACED}",
             "-H",

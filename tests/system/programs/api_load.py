@@ -17,7 +17,7 @@ from ganeti_client import ApiError, Client, ConnectionFailed
 from ganeti_client.messages import submission
 
 *HOSTS, STOP = sys.argv[1:]
-LOGIN = {"user": "jack", "password": "secret", "verify": False, "timeout_s": 20.0}
+LOGIN = {"user": "jack", "password": "open-sesame", "verify": False, "timeout_s": 20.0}
 DELAY = {"duration": 0.0, "on_master": True}
 BETWEEN_S, AGAIN_S, LAST_S, LOST_S = 0.03, 0.1, 60.0, 600.0
 TOGETHER = 500

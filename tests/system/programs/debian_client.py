@@ -19,7 +19,7 @@ failed: "list[str]" = []
 
 if hasattr(library, "pycurl"):
     library.pycurl.global_init(library.pycurl.GLOBAL_ALL)
-rapi = library.GanetiRapiClient("127.0.0.1", username="jack", password="secret")
+rapi = library.GanetiRapiClient("127.0.0.1", username="jack", password="open-sesame")
 
 
 def call(method, *arguments, **named):

@@ -30,7 +30,7 @@ SIGNATURES_VARY_BYTES = 8
 TRUE_HEAD = b"POST %s HTTP/1.1\r\nHost: node\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
 TRUE_LOGIN = (
     b"GET /2/info HTTP/1.1\r\nHost: node\r\nConnection: close\r\nAuthorization: Basic "
-    + base64.b64encode(b"jack:secret")
+    + base64.b64encode(b"jack:open-sesame")
     + b"\r\n\r\n"
 )
 """Of a user whom the test has put into the users file."""

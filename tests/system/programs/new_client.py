@@ -8,7 +8,7 @@ import sys
 from ganeti_client import ApiError, AsyncClient, Client, JobFailed
 
 NODE = sys.argv[1]
-LOGIN = {"user": "jack", "password": "secret", "verify": False}
+LOGIN = {"user": "jack", "password": "open-sesame", "verify": False}
 wrong: "list[str]" = []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/operator/security.md"
 _CODE = re.compile(r"`([^`]+)`")
+RENEW = "gnt-cluster renew-crypto"
 
 
 def rows(heading: str, first: str) -> Iterator[list[str]]:
@@ -41,3 +42,22 @@ def key_files() -> dict[str, str]:
         mode, owner = mode_and_owner.split()
         found.update(dict.fromkeys(_CODE.findall(names), f"{mode.lstrip('0')} {owner}"))
     return found
+
+
+def remedies() -> dict[str, list[str]]:
+    """The key files of each row, as the row names them, to the commands for when they are lost or known to others."""
+    found = {}
+    for names, _, _, remedy in rows("Files", "key"):
+        spans = _CODE.findall(remedy)
+        found[names] = [span if span.startswith("gnt-") else f"{RENEW} {span}" for span in spans if span[0] in "-g"]
+    return found
+
+
+def steps_after_a_theft() -> list[list[str]]:
+    """The commands of each step of the section for nodes and keys in wrong hands; options alone belong to the last."""
+    text = PAGE.read_text().partition("\n## A node or a key is in wrong hands\n")[2].partition("\n## ")[0]
+    steps = []
+    for step in re.split(r"^\d\. ", text, flags=re.MULTILINE)[1:]:
+        spans = [" ".join(span.split()) for span in _CODE.findall(step)]
+        steps.append([span for span in spans if span.startswith(("gnt-", "--"))])
+    return steps

@@ -7,17 +7,20 @@ One story: the tests run in order.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
 
 import pytest
 from tests.system import documented
 
+from ganeti.base.paths import Paths
+from ganeti.system import accounts
 from ganeti.system.accounts import USER_OF
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, guest, machine
@@ -48,6 +51,12 @@ TABLE = {
 }
 """Modes as 3.1 sets them, with the sticky bit where several users' daemons write; owners as its documents name them, by
 the names that Debian gives these users."""
+OF_MASTER = {
+    f"/{name}"
+    for name in ("run/ganeti/socket/ganeti-master", "var/log/ganeti/luxi-daemon.log", "var/log/ganeti/rapi-daemon.log")
+}
+"""What a node that has never been the master lacks of the table."""
+GROUPS = {accounts.ROOT, accounts.DAEMONS, accounts.ADMINISTRATORS, *USER_OF.values()}
 DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data /var/lib/ganeti/ssconf_*"
 NODES = ("node1", "node2", "node3")
 
@@ -120,7 +129,11 @@ def test_each_daemon_runs_as_its_own_user(bed: Layout) -> None:
             status = good(bed, "cat", f"/proc/{pid}/status", node=node)
             user = good(bed, "stat", "--format=%U", f"/proc/{pid}", node=node).strip()
             assert user == wanted[daemon], f"{daemon} on {node}"
-            assert user == "root" or "\nCapEff:\t0000000000000000\n" in status
+            capabilities = re.findall(r"^Cap(?:Inh|Prm|Eff|Amb):\t(\w+)$", status, re.M)
+            assert len(capabilities) == 4
+            assert user == "root" or not any(int(mask, 16) for mask in capabilities), f"{daemon} on {node}"
+        others = set(good(bed, "ps", "-eo", "user:32=", node=node).split()) - {"root", *USER_OF.values()}
+        assert others == set(), f"processes on {node}"
     as_anybody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
     assert machine.run(bed, "node1", *as_anybody, "gnt-instance", "list").returncode
     as_administrator = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=gnt-admin")
@@ -138,9 +151,7 @@ def test_a_mond_without_privileges_tells_of_guests(bed: Layout) -> None:
 
 @pytest.mark.requirement("S1.110")
 def test_files_of_a_running_cluster_are_as_the_table_says(bed: Layout) -> None:
-    for path, wanted in TABLE.items():
-        assert good(bed, "stat", "--format=%a %U:%G", path).strip() == wanted, path
-    assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
+    everything_is_as_the_tables_say(bed, master="node1")
     good(bed, "chmod", "o+r", "/var/lib/ganeti/hmac.key", node="node2")
     done = machine.run(bed, "node1", "gnt-cluster", "verify", "--error-codes")
     assert done.returncode
@@ -148,6 +159,52 @@ def test_files_of_a_running_cluster_are_as_the_table_says(bed: Layout) -> None:
     assert "/var/lib/ganeti/hmac.key" in done.stdout
     good(bed, "ensure-dirs", node="node2")
     good(bed, "gnt-cluster", "verify")
+
+
+def everything_is_as_the_tables_say(bed: Layout, master: str) -> None:
+    """On every node: files by the table of this test and that of the product, all others by who may write them."""
+    rules = list(accounts.rules(Paths("")))
+    for node in NODES:
+        found = files(bed, node) if node == master else as_on_the_master(files(bed, node))
+        missing = {path for path in TABLE if path not in found}
+        assert missing <= (OF_MASTER if node != master else set()), f"{node} lacks files"
+        wrong = {path: found[path][1:] for path, wanted in TABLE.items() if found.get(path, "?" + wanted)[1:] != wanted}
+        assert wrong == {}, f"on {node}"
+        odd = {path: seen for path, seen in found.items() if seen not in allowed(path, rules, seen)}
+        assert odd == {}, f"on {node}"
+        full = ("--full-run",) if node == master else ()
+        assert good(bed, "ensure-dirs", "--verbose", *full, node=node) == "", node
+
+
+def as_on_the_master(found: dict[str, str]) -> dict[str, str]:
+    """What the master sends to candidates is root's there, and that of its daemons once they start."""
+    queue, config = "/var/lib/ganeti/queue/", "/var/lib/ganeti/config.data"
+    changed = {
+        path: seen.replace("root:root", f"{accounts.MASTER}:{accounts.MASTER}")
+        for path, seen in found.items()
+        if path.startswith(queue)
+    }
+    sent = found.get(config, "").replace("root:", f"{accounts.MASTER}:")
+    return found | changed | ({config: sent} if sent else {})
+
+
+def files(bed: Layout, node: str) -> dict[str, str]:
+    """Each file of the cluster on the node to its kind, mode and owner: ``f640 gnt-masterd:gnt-confd``."""
+    look = ("find", "/var/lib/ganeti", "/run/ganeti", "/var/log/ganeti", "/etc/ganeti", "!", "-type", "l")
+    lines = good(bed, *look, "-printf", "%y%m %u:%g %p\\n", node=node).splitlines()
+    return {path: f"{mode} {owner}" for mode, owner, path in (line.split(" ", 2) for line in lines)}
+
+
+def allowed(path: str, rules: list[accounts.Rule], seen: str) -> set[str]:
+    """What a file may be like. One without a rule may be anybody's of the daemons, and nobody else writes it."""
+    mode, _, owner = seen[1:].partition(" ")
+    user, _, group = owner.partition(":")
+    for rule in rules:
+        if path.count("/") == rule.path.count("/") and fnmatchcase(path, rule.path):
+            return {f"{seen[0]}{rule.mode:o} {rule.user or user}:{rule.group or group}"}
+    by_others = int(mode, 8) & (0o002 if seen[0] != "s" else 0)
+    is_known = user in {accounts.ROOT, *USER_OF.values()} and group in GROUPS
+    return {seen} if is_known and not by_others else set()
 
 
 @pytest.mark.requirement("S1.110")
@@ -221,6 +278,7 @@ def test_the_master_moves(bed: Layout) -> None:
     for node in ("node3", "node1"):
         good(bed, "gnt-cluster", "master-failover", node=node)
         good(bed, "gnt-cluster", "verify", node=node)
+        everything_is_as_the_tables_say(bed, master=node)
         assert pids(bed, node).keys() >= {"ganeti-wconfd", "ganeti-luxid", "ganeti-rapi"}
 
 

@@ -169,12 +169,12 @@ def disk_plan(view: ConfigView, catalogue: Catalogue, spec: InstanceSpec) -> Dis
     )
 
 
-def completion(steps: list[DiskStep], sentence: str, change: Change) -> UndoNodeCall:
-    """The record that carries out all *steps*, which say when they are complete, and then makes *change*."""
+def completion(steps: list[DiskStep], sentence: str, change: Change, then: UndoNodeCall | None = None) -> UndoNodeCall:
+    """The record that carries out all *steps*, which say when they are complete, makes *change*, and asks *then*."""
     record: UndoNodeCall | None = None
     for step in reversed(steps):
         undo = _as_undo(sentence, step)
-        record = replace(undo, settled_change=change if record is None else None, settled_call=record)
+        record = replace(undo, settled_change=change if record is None else None, settled_call=record or then)
     assert record is not None
     return record
 

@@ -87,7 +87,6 @@ def test_a_running_instance_step_by_step(ctx: FakeContext, copying: Copying) -> 
         "undo: complete the move of web1",
         "commit SetPrimaryNode",
         "node1 instance_disks_remove",
-        "commit SetPrimaryNode settles",
         "undo: close the disks of web1",
         "undo: stop web1 on node2",
         "node2 instance_disks_assemble",
@@ -127,6 +126,33 @@ def test_what_completes_the_move_asks_the_target_first(ctx: FakeContext) -> None
     assert last.settled_change is not None
     assert last.settled_call is not None
     assert (last.settled_call.node_uuid, last.settled_call.call) == ("uuid-node1", "instance_disks_remove")
+
+
+def test_what_completes_the_move_starts_the_guest_last(ctx: FakeContext) -> None:
+    move(ctx)
+    (record,) = [each for each in ctx.records if isinstance(each, UndoNodeCall) and each.forward]
+    assert record.settled_call is not None and record.settled_call.settled_change is not None
+    start = record.settled_call.settled_call
+    assert start is not None and (start.node_uuid, start.call) == ("uuid-node2", "instance_start")
+    assert start.arguments["instance"].primary_node_uuid == "uuid-node2"
+
+
+def test_what_completes_the_move_of_a_stopped_instance_starts_nothing(ctx: FakeContext) -> None:
+    add_instance(ctx.config.view(), "web1", template="local", admin_state="down")
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    move(ctx)
+    (record,) = [each for each in ctx.records if isinstance(each, UndoNodeCall) and each.forward]
+    assert record.settled_call is not None and record.settled_call.settled_call is None
+    assert steps(ctx)[-1] == "commit SetPrimaryNode settles"
+
+
+def test_a_guest_that_does_not_start_stays_on_the_target(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_start"] = HypervisorError("Node node2: it does not start")
+    with pytest.raises(HypervisorError, match="does not start"):
+        move(ctx)
+    assert steps(ctx)[-2:] == ["node2 instance_disks_shutdown", "commit SetPrimaryNode settles"]
+    view = ctx.config.view()
+    assert view.node(view.find_instance("web1").primary_node).name == "node2"
 
 
 def test_a_copy_that_fails_is_taken_back(ctx: FakeContext) -> None:

@@ -3,12 +3,14 @@
 
 With ``live`` the guest runs on (`live_move`); without, it is stopped meanwhile. Until the copies are whole, everything
 is taken back: they go, and the guest starts where it was. From then on the move is completed, whatever dies: one undo
-record asks the target for the disks, makes it the primary node and removes those of the source. Only where the target
-is lost at the same time it is taken back.
+record asks the target for the disks, makes it the primary node, removes those of the source and starts the guest. Only
+where the target is lost at the same time it is taken back.
 """
 
 from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
@@ -19,7 +21,7 @@ from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.changes import SetPrimaryNode
-from ganeti.master.operations.instance.disks.disk_steps import plan_of, take
+from ganeti.master.operations.instance.disks.disk_steps import close_disks, plan_of, take
 from ganeti.master.operations.instance.existing import (
     guest_on_primary,
     instance_and_nodes,
@@ -50,7 +52,7 @@ from ganeti.model.node_calls.disk_copy import (
     InstanceDisksArrived,
 )
 from ganeti.model.node_calls.disks import BlockdevRemove
-from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.instances import FoundInstance, InstanceStart
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
 from ganeti.model.view import ConfigView
@@ -161,13 +163,21 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         for disk in spec.disks:
             await self._copy(spec, disk, target, ctx)
         arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=target.uuid)
-        await self._settle(spec, arrive, ctx)
-        if not runs:
-            return
-        ctx.log.info(f"* starting the instance on the target node {target.name}")
-        view = ctx.config.view()
-        await start_on_primary(ctx, instance_spec(view, ctx.catalogue, view.instance(spec.uuid)))
+        await self._settle(checked, arrive, ctx)
+        if runs:
+            ctx.log.info(f"* starting the instance on the target node {target.name}")
+            await self._start(checked, arrive, ctx)
         await ctx.config.commit(arrive, settles=True)
+
+    async def _start(self, checked: Checked, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
+        """Start the guest where its disks are by now; where it does not start, it stays there, stopped."""
+        moved = _on_target(checked, ctx)
+        try:
+            await start_on_primary(ctx, moved)
+        except GanetiError:
+            await close_disks(ctx, moved)
+            await ctx.config.commit(arrive, settles=True)
+            raise
 
     async def _move_live(self, checked: Checked, ctx: OperationContext) -> None:
         memory_mib = checked.running.memory_mib if checked.running is not None else 0
@@ -216,8 +226,12 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             offset = piece.offset
         await ask(ctx.nodes, target.uuid, BlockdevCopyEnd(disk=disk, boot=boot))
 
-    async def _settle(self, spec: InstanceSpec, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
-        """Make the target primary and remove the disks of the source: what has begun is completed."""
+    async def _settle(self, checked: Checked, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
+        """Make the target primary and remove the disks of the source: what has begun is completed, by a start too."""
+        spec, start = checked.spec, None
+        if checked.instance.admin_state == "up":
+            request = InstanceStart(instance=bare(_on_target(checked, ctx)), paused=False)
+            start = UndoNodeCall.of(f"start {spec.name} on {checked.target.name}", arrive.node_uuid, request)
         back = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=spec.primary_node_uuid)
         await ctx.undo.push(UndoChange(f"make {spec.primary_node} the primary node of {spec.name} again", back))
         steps = plan_of(ctx, spec).remove()
@@ -228,7 +242,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                 arrive.node_uuid,
                 InstanceDisksArrived(instance=bare(spec)),
                 settled_change=arrive,
-                settled_call=completion(steps, sentence, arrive),
+                settled_call=completion(steps, sentence, arrive, start),
                 forward=True,
             )
         )
@@ -236,4 +250,9 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         ctx.log.info(f"* removing the disks on {spec.primary_node}")
         for step in steps:
             await take(ctx, step)
-        await ctx.config.commit(arrive, settles=True)
+
+
+def _on_target(checked: Checked, ctx: OperationContext) -> InstanceSpec:
+    """The instance as it is once it has moved."""
+    moved = replace(checked.instance, primary_node=checked.target.uuid)
+    return instance_spec(ctx.config.view(), ctx.catalogue, moved)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.system.fake_bed import FakeBed
+from tests.system.fake_bed import MASTER, FakeBed
 
 from ganeti.wire.job_file import FINAL_STATUSES
 
@@ -49,6 +49,44 @@ def next_stop(bed: FakeBed, job: int) -> int | None:
         return bool(found) or bed.job_status(job) in FINAL_STATUSES
 
     bed.wait(stopped_or_ended, f"the next stop of job {job}")
+    return found[0] if found else None
+
+
+def all_ended(bed: FakeBed, job: int) -> bool:
+    """Whether a job has ended, and all that were submitted since: its own among them."""
+    numbers = [int(path.name.partition("-")[2]) for path in (bed.data(MASTER) / "queue").glob("job-*[0-9]")]
+    return all(bed.job_status(number) in FINAL_STATUSES for number in numbers if number >= job)
+
+
+def finish_all(bed: FakeBed, job: int) -> None:
+    """Let a job, those it submits and their successors go on to the end."""
+
+    def final() -> bool:
+        bed.let_go_on()
+        return all_ended(bed, job) and not list(bed.stopped())
+
+    bed.wait(final, f"the end of job {job}, and of all since")
+
+
+def kill_one_at(bed: FakeBed, job: int, stop: int) -> bool:
+    """As `kill_at`, of the stops of a job and of those it submits; False when all have ended before."""
+    for left in reversed(range(stop)):
+        pid = next_of_all(bed, job)
+        if pid is None:
+            return False
+        os.kill(pid, signal.SIGCONT if left else signal.SIGKILL)
+    return True
+
+
+def next_of_all(bed: FakeBed, job: int) -> int | None:
+    """Wait until a process has stopped itself; None when the job, and all that were submitted since, have ended."""
+    found: list[int] = []
+
+    def stopped_or_ended() -> bool:
+        found[:] = list(bed.stopped())[:1]
+        return bool(found) or all_ended(bed, job)
+
+    bed.wait(stopped_or_ended, f"the next stop of job {job} or of one it submits")
     return found[0] if found else None
 
 

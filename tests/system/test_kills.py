@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A job is killed at every recorded step of create, migrate, failover and remove: afterwards it is done, or clean.
 
+Of other changes (`killed_changes.py`) a few steps are sampled by a seed, all with GANETI_CAMPAIGN; what was not made is
+asked for again, and is made.
+
 Jobs are made to stop themselves at each of their steps (`system/pause_points.py`); the test lets them go on until the
 step it wants and kills there. What a successor does is let through, or, with GANETI_CAMPAIGN, killed once as well.
 """
@@ -9,10 +12,24 @@ from __future__ import annotations
 
 import json
 import os
+import random
 
 import pytest
+from tests.system import killed_changes
 from tests.system.fake_bed import MASTER, FakeBed
-from tests.system.killing import ADD, NAME, finish, have_no_instance, have_running_instance, kill_at, make_jobs_stop
+from tests.system.killed_changes import CASES, Case
+from tests.system.killing import (
+    ADD,
+    NAME,
+    all_ended,
+    finish,
+    finish_all,
+    have_no_instance,
+    have_running_instance,
+    kill_at,
+    kill_one_at,
+    make_jobs_stop,
+)
 
 from ganeti.tools.testbed import bed, cluster
 
@@ -20,6 +37,9 @@ pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
+CAMPAIGN = bool(os.environ.get("GANETI_CAMPAIGN"))
+SAMPLES = 2
+SEED = 2026
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +89,7 @@ def test_killed_at_every_step(fake_bed, words, prepare):
         job = fake_bed.submit(*words)
         if not kill_at(fake_bed, job, stop):
             break
-        if os.environ.get("GANETI_CAMPAIGN"):
+        if CAMPAIGN:
             kill_at(fake_bed, job, 2)
         status = finish(fake_bed, job)
         outcomes.append(status)
@@ -81,3 +101,47 @@ def test_killed_at_every_step(fake_bed, words, prepare):
     assert set(outcomes) <= {"error", "success"}
     assert "error" in outcomes
     assert fake_bed.run("tail", "-n", "1", "/var/log/ganeti/luxi-daemon.log", node=MASTER)
+
+
+def check_change(bed: FakeBed, case: Case, *, made: bool) -> None:
+    """Nothing is half made, locked or left over, and `gnt-cluster verify` finds nothing."""
+    bed.check()
+    killed_changes.check_leftovers(bed, may_be_larger=case.may_be_larger and not made)
+    killed_changes.verify(bed)
+
+
+def killed_once(bed: FakeBed, case: Case, stop: int) -> bool:
+    """One killed change, and what must hold afterwards; False when the job had ended before."""
+    case.prepare(bed)
+    before = killed_changes.state(bed)
+    job = bed.submit(*case.words(bed))
+    killed = kill_one_at(bed, job, stop)
+    if killed and CAMPAIGN and not all_ended(bed, job):
+        kill_one_at(bed, job, 2)
+    finish_all(bed, job)
+    now = killed_changes.state(bed)
+    made = now != before and case.is_made(before, now)
+    assert made or now == before, f"half made at stop {stop}: {before} has become {now}"
+    if made or not case.lacks_files:
+        check_change(bed, case, made=made)
+    if not made:
+        again = bed.submit(*case.words(bed))
+        finish_all(bed, again)
+        assert bed.job_status(again) == "success", f"stop {stop}: the second try failed"
+        now = killed_changes.state(bed)
+        assert now == before if case.is_no_change else case.is_made(before, now), (stop, before, now)
+        check_change(bed, case, made=True)
+    return killed
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_killed_changes(fake_bed, case):
+    if CAMPAIGN:
+        stop = 1
+        while killed_once(fake_bed, case, stop):
+            stop += 1
+        assert stop >= case.stops, "the job has fewer steps than it is known to have"
+    else:
+        stops = random.Random(f"{SEED} {case.name}").sample(range(1, case.stops + 1), SAMPLES)
+        assert all([killed_once(fake_bed, case, stop) for stop in stops]), stops
+    case.put_away(fake_bed)

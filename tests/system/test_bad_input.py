@@ -7,7 +7,9 @@ import os
 import re
 
 import pytest
+from tests.fakes.bad_parameters import MISSED, OURS, UNKNOWN, good, missing_object
 from tests.system.fake_bed import FakeBed
+from tests.system.forbidden_opcodes import FORBIDDEN, NOTHING_FORBIDDEN, THERE, Door
 
 from ganeti.tools.testbed import bed, cluster, machine
 
@@ -20,6 +22,8 @@ CONFIRM = 1
 LONG = "a" * 300
 BROKEN = "\"$(printf 'a\\nb')\""
 HUGE = "99999999999999999999"
+
+NO_MESSAGE = r"Traceback|[a-z]Error\b(?!:? \()|this is a bug|`|\$\."
 
 ADD = "gnt-instance add -t sharedfile -s 8m -o noop+default "
 DISK = "gnt-instance add -t sharedfile -o noop+default --disk "
@@ -420,7 +424,7 @@ def refused(fake_bed: FakeBed, line: str, status: int, words: str, node: str = "
     said = done.stdout + done.stderr
     assert done.returncode == status, said
     assert re.search(words, said), said
-    assert not re.search(r"Traceback|[a-z]Error\b(?!:? \()|this is a bug|`|\$\.", said), said
+    assert not re.search(NO_MESSAGE, said), said
     assert state_of(fake_bed) == before
 
 
@@ -438,6 +442,29 @@ def test_refused(fake_bed, line, status, words):
 @pytest.mark.parametrize(("line", "status", "words"), ELSEWHERE, ids=[row[0] for row in ELSEWHERE])
 def test_refused_without_a_cluster(fake_bed, line, status, words):
     refused(fake_bed, line, status, words, "node3")
+
+
+OF_INSTANCES = [op_id for op_id in OURS if op_id.startswith("OP_INSTANCE_")]
+
+
+@pytest.mark.parametrize("op_id", OF_INSTANCES)
+def test_opcodes_of_instances_are_refused_over_luxi(fake_bed, op_id):
+    """An object that is not there, values that exclude each other: one message, and the serial number stands."""
+    rows = [
+        (good(op_id, THERE) | {field.name: missing_object(field)}, UNKNOWN) for owner, field in MISSED if owner == op_id
+    ]
+    rows += FORBIDDEN.get(op_id, [])
+    assert (op_id in FORBIDDEN) is not (op_id in NOTHING_FORBIDDEN)
+    door = Door(fake_bed)
+    before, serial = state_of(fake_bed), door.serial()
+    refusals = door.refusals([{"OP_ID": op_id, **parameters} for parameters, _ in rows])
+    faults = [
+        f"{parameters} was answered: {said}"
+        for (parameters, words), said in zip(rows, refusals, strict=True)
+        if words not in said or not said.isprintable() or re.search(NO_MESSAGE, said)
+    ]
+    assert not faults, "\n".join(faults)
+    assert (state_of(fake_bed), door.serial()) == (before, serial)
 
 
 def test_the_undo_of_a_disk_that_its_node_refuses_leaves_nothing_to_do(fake_bed):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.fakes.bad_parameters import OURS, good, refused_at_once
 from tests.fakes.master_daemons import HOST, OFFLINE_UUID, Master, running_master
 
 from ganeti.daemons import luxid
@@ -249,6 +250,21 @@ def test_luxi_calls_with_any_arguments(master, method):
 
     try_it()
     assert master.daemons["luxid"].poll() is None
+
+
+@pytest.mark.parametrize("op_id", [op_id for op_id in OURS if op_id.startswith("OP_INSTANCE_")])
+def test_wrong_parameters_of_instances_are_refused_at_the_door(master, op_id):
+    """Each missing, of each wrong type, out of its bounds: one message that names it, no job, the configuration stands.
+
+    What can be wrong follows from the declarations; `test_bad_input.py` goes on with what only a job finds out.
+    """
+    cases = list(refused_at_once(op_id, good(op_id)))
+    before = state(master)
+    answers = master.luxi("SubmitManyJobs", [[{"OP_ID": op_id, **parameters}] for _, parameters in cases])
+    for (name, parameters), (accepted, said) in zip(cases, answers, strict=True):
+        assert accepted is False, (parameters, said)
+        assert name.lower() in said.lower() and said.isprintable() and "`" not in said, (parameters, said)
+    assert before[0][0]["serial_no"] > 0 and state(master) == before
 
 
 def end_jobs(master: Master) -> None:

@@ -59,11 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def serve(daemon: Daemon) -> None:
+    gc.disable()  # reading modules makes no garbage
     import_all(ganeti.node.actions)
     node = NodeDaemon(daemon.environment.paths, daemon.options, daemon.stopping)
     await node.start()
     gc.collect()
     gc.freeze()
+    gc.enable()
     daemon.ready()
     await daemon.stopping.wait()
     await node.close()

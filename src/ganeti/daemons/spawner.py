@@ -4,10 +4,12 @@
 What is imported holds no thread, event loop, TLS session or database handle, so a fork is safe.
 """
 
+import gc
 import sys
 
 
 def main() -> int:
+    gc.disable()  # until all is imported: reading modules makes no garbage
     from ganeti.system.environment import read_environment
     from ganeti.system.logs import set_up_logs
 

@@ -114,4 +114,5 @@ def serve(descriptor: int, environment: Environment) -> None:
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
+    gc.enable()
     Spawner(socket.socket(fileno=descriptor), environment).serve()

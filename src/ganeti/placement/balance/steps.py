@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Balancing a group: the best move, again and again, until moves gain too little (spec: htools, 4 and 5).
 
-``definition_moves`` says what is a move, what forbids it and which one is chosen; the kernel finds it.
+``definition.moves`` says what is a move, what forbids it and which one is chosen; the kernel finds it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What looking for nodes means, in plain Python: new instances, other nodes, global N+1 (spec: htools, 8 to 10).
 
-Read it after ``definition_moves``, whose pictures and moves it uses. Nothing is fast here: every candidate is made, and
+Read it after ``moves``, whose pictures and moves it uses. Nothing is fast here: every candidate is made, and
 scored from nothing. ``searches`` and the kernel under it are the fast form, and are tested against this module.
 """
 

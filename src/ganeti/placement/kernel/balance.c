@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The best single move of a group (definition_moves.best_step), out of up to four kinds for every instance and target.
+// The best single move of a group (definition/moves.py: best_step), out of up to four kinds for every instance and target.
 //
 // A score is a sum of standard deviations, and a move changes two or three nodes: with the sums of the distances from
 // the mean and of their squares at hand, each deviation after a move takes a few operations. That estimate is kept below

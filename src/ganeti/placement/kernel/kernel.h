@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The cluster as arrays, changed move by move: the fast form of placement/definition/score.py, checks.py and
-// definition_moves.py, which say what every value means (spec: htools, 2 to 5 and 8 to 10).
+// definition/moves.py, which say what every value means (spec: htools, 2 to 5 and 8 to 10).
 //
 // Rules of this directory:
 // - Whatever decides between two candidates is computed with the operations of the definition in the order of the

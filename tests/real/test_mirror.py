@@ -28,6 +28,7 @@ from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import read_kept
 from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY
+from ganeti.system.boot import process_start
 
 pytestmark = pytest.mark.real
 LONGEST_STALL_S = 3.5
@@ -311,6 +312,21 @@ def test_a_program_reads_and_writes_a_file(pair: Pair) -> None:
     assert pair.two.image(disk).read_bytes()[:MIB] == b"x" * MIB
     run(pair.one.driver.deactivate(disk))
     assert not os.path.exists(shown.path)
+
+
+def test_a_killed_process_that_showed_a_file_leaves_no_mount(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    attached = run(pair.one.driver.activate(disk, "web1"))
+    path = run(pair.one.driver.as_file(attached)).path
+    for _ in range(2):
+        shower = int(Path(pair.one.places.file(disk.uuid, "show")).read_text().split()[0])
+        os.kill(shower, signal.SIGKILL)
+        wait_until(lambda pid=shower: process_start(pid) is None, "the process has ended")
+        assert run(pair.one.driver.as_file(attached)).path == path
+        assert os.path.getsize(path) == 16 * MIB
+    os.kill(int(Path(pair.one.places.file(disk.uuid, "show")).read_text().split()[0]), signal.SIGKILL)
+    run(pair.one.driver.deactivate(disk))
+    assert not os.path.lexists(path) and path not in Path("/proc/self/mountinfo").read_text()
 
 
 def test_no_acknowledged_write_is_lost_with_the_primary(pair: Pair) -> None:

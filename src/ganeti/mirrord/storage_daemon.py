@@ -269,6 +269,7 @@ class StorageDaemon:
         path, pid_file = self._places.file(self._uuid, "file"), self._places.file(self._uuid, "show")
         if living(pid_file) is not None:
             return path
+        await _unmount(path)
         with open(path, "wb"):
             pass
         node = {
@@ -290,10 +291,11 @@ class StorageDaemon:
 
     async def hide(self) -> None:
         """End what `show` began."""
-        pid_file = self._places.file(self._uuid, "show")
+        path, pid_file = self._places.file(self._uuid, "file"), self._places.file(self._uuid, "show")
         process_id = living(pid_file)
         if process_id is not None:
             await _end(process_id, lambda: living(pid_file) is None)
+        await _unmount(path)
 
     async def _spawn_answering(self) -> None:
         self._drop()  # of the one before, which may have been killed
@@ -404,6 +406,20 @@ async def _end(process_id: int, gone: Callable[[], bool]) -> None:
                 return
             await asyncio.sleep(_POLL_S)
     raise BlockDeviceError(f"The storage daemon {process_id} does not end")
+
+
+async def _unmount(path: str) -> None:
+    """Free a file's name of the mount that a killed process leaves there: `os.unlink` would find it busy."""
+    if os.path.lexists(path) and await asyncio.to_thread(_is_mounted, path):
+        words = ["umount", "--lazy", path]
+        process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL)
+        if await process.wait() and _is_mounted(path):
+            raise BlockDeviceError(f"{path} is still mounted, although nothing serves it: run {' '.join(words)}")
+
+
+def _is_mounted(path: str) -> bool:
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        return any(line.split()[4] == path for line in table)
 
 
 def _private(path: str, flags: int) -> int:

@@ -20,6 +20,7 @@ THOROUGH = frozenset(
     f"{name}.py"
     for name in (
         *("contract/test_snapshots", "contract/test_storage", "property/test_locks", "property/test_solver"),
+        "unit/bootstrap/test_interrupted_joining",
         *("property/test_why_numbers", "property/test_why_placement", "unit/cli/test_described"),
         *("unit/ganeti_simulation/test_apart", "unit/luxid/placement/test_capacities"),
         *("unit/luxid/placement/test_placements", "unit/node/backups/test_fat_files"),

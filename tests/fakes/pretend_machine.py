@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from ganeti.base.errors import CommandError, PrerequisiteError
@@ -44,16 +42,6 @@ class PretendMachine(Machine):
         self.told.append(" ".join(words))
         if self.told[-1] in self.broken:
             raise CommandError(f"daemon-util failed: {self.told[-1]}")
-
-    def run(
-        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float = 120.0, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        if argv[0] == "ssh-keygen" and "-f" in argv:
-            path = Path(argv[argv.index("-f") + 1])
-            path.write_text("private\n")
-            Path(f"{path}.pub").write_text(f"ssh-{argv[argv.index('-t') + 1]} AAAAnew root@node1\n")
-            return subprocess.CompletedProcess(argv, 0, "", "")
-        return super().run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
 
 
 def make(root: Path) -> PretendMachine:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.system.fake_bed import FakeBed
 
-from ganeti.tools.testbed import bed, cluster, machine
+from ganeti.tools.testbed import bed, cluster, machine, processes
 
 pytestmark = [
     pytest.mark.daemons,
@@ -28,6 +30,13 @@ exec ssh -o BatchMode=yes -o HostKeyAlias=$name -o UserKnownHostsFile=/var/lib/g
 HOOK = "/etc/ganeti/hooks/node-add-pre.d/refuse"
 
 
+WAITING_HOOK = """
+mkdir -p $(dirname $1)
+printf '#!/bin/sh\ntouch /root/waits; while [ ! -e /root/goes ]; do sleep 0.1; done; exit 1\n' >$1
+chmod 755 $1
+"""
+
+
 @pytest.fixture(scope="module")
 def fake_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     """The master alone."""
@@ -38,6 +47,73 @@ def fake_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         yield FakeBed(layout)
     finally:
         bed.down(layout)
+
+
+def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed: FakeBed) -> None:
+    """Three times: with the keys of ssh written, while its job runs, and while the node daemon starts."""
+    layout, before = fake_bed.layout, fake_bed.run("sh", "-c", FILES, node="node2")
+    record = fake_bed.data("node2") / "joining"
+
+    fake_bed.run("mkfifo", "/var/lib/ganeti/known_hosts", node="node2")  # who reads it waits
+    adding = machine.popen(layout, "node1", *ADD, "node2")
+    fake_bed.wait(lambda: "host keys" in _told(record), "other host keys are written down")
+    _kill(fake_bed, "node-daemon-setup --join")
+    assert "node-daemon-setup on node2" in adding.communicate(timeout=60)[1] and adding.returncode == 1
+    fake_bed.run("rm", "/var/lib/ganeti/known_hosts", node="node2")
+    assert fake_bed.run("sh", "-c", FILES, node="node2") != before
+    fake_bed.run("ganeti-watcher", node="node2")
+    assert fake_bed.run("sh", "-c", FILES, node="node2") == before
+
+    fake_bed.run("sh", "-c", WAITING_HOOK, "sh", HOOK)
+    adding = machine.popen(layout, "node1", *ADD, "node2")
+    fake_bed.wait((layout.node("node1").upper / "root/waits").exists, "its job runs")
+    _kill(fake_bed, "node-daemon-setup --join")
+    fake_bed.run("touch", "/root/goes")
+    adding.communicate(timeout=60)
+    assert adding.returncode == 1 and "asked" in _told(record)
+    fake_bed.run("rm", HOOK, "/root/goes", "/root/waits")
+    fake_bed.run(*ADD, "node2")
+    assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1", "node2"]
+    assert not record.exists()
+    fake_bed.run("gnt-node", "remove", "node2")
+    before = fake_bed.run("sh", "-c", FILES, node="node2")
+
+    waiting = machine.popen(layout, "node1", "gnt-node", "token", "node2")
+    assert waiting.stdout is not None
+    words = [waiting.stdout.readline() for _ in range(2)][1].split()
+    joining = machine.popen(layout, "node2", *words)
+    fake_bed.wait(lambda: '"daemons"' in _told(record), "the start of daemons is written down")
+    _kill(fake_bed, words[-1])
+    joining.communicate(timeout=60)
+    fake_bed.wait(lambda: "noded" in fake_bed.run("sh", "-c", DAEMONS, node="node2"), "it starts all the same")
+    fake_bed.run("ganeti-watcher", node="node2")
+    assert fake_bed.run("sh", "-c", FILES, node="node2") == before
+    assert fake_bed.run("sh", "-c", DAEMONS, node="node2") == ""
+    fake_bed.run(*words, node="node2")
+    out, errors = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, out + errors
+    assert not record.exists()
+    fake_bed.run("gnt-node", "remove", "node2")
+
+
+def _told(record: Path) -> str:
+    """What a joining has written down; nothing where there is none."""
+    try:
+        return record.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _kill(fake_bed: FakeBed, words: str) -> None:
+    """Kill the processes of node2 whose command line has *words*."""
+    init = machine.running_pid(fake_bed.layout, fake_bed.layout.node("node2"))
+    found = []
+    for pid in list(processes.in_namespace("pid", Path(f"/proc/{init}/ns/pid"))):
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        if words in line and "sh -c" not in line:
+            found.append(pid)
+            os.kill(pid, signal.SIGKILL)
+    assert found, f"nothing runs {words} on node2"
 
 
 def test_a_refused_machine_is_as_it_was_and_two_join_at_once(fake_bed: FakeBed) -> None:

@@ -129,6 +129,16 @@ class Paths:
         return f"{self.data_dir}/renewed.pem"
 
     @property
+    def joining_record(self) -> str:
+        """What was here before this machine began to join a cluster, until the cluster has taken it in."""
+        return f"{self.data_dir}/joining"
+
+    @property
+    def joining_records(self) -> tuple[str, str]:
+        """One of them is there while a joining is under way or was interrupted: the record, or it being begun."""
+        return self.joining_record, f"{self.joining_record}.new"
+
+    @property
     def authority_cert(self) -> str:
         """The cluster's certificate authority (public part); while it is renewed, and as long as a node needs it, the
         former one after it."""

@@ -7,29 +7,32 @@ from contextlib import suppress
 
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
+from ganeti.bootstrap.attempt import ANSWERING_DAEMONS, NODE_DAEMON, Attempt, settle_former
+from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
-from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.bootstrap.machine import Machine
 from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
-
-NODE_DAEMON = "ganeti-noded"
-ANSWERING_DAEMONS = ("ganeti-confd", "ganeti-mond")
 
 
 def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
     """Do what *data* asks; raises `PrerequisiteError` before anything is written, other errors after taking it back."""
     request = join_input.decode(data, DaemonSetup)
+    if not dry_run:
+        settle_former(machine)
     pem = check(request, machine)
     if dry_run:
         machine.say("All is well; nothing was changed because of --dry-run")
         return
-    files = FileSet()
+    attempt = Attempt.begin(machine)
     try:
-        write(request, pem, machine, files)
+        write(request, pem, machine, attempt.files)
         if request.start_node_daemon:
+            attempt.start_daemons()
             start_node_daemon(machine)
             start_answering(machine)
+        attempt.keep()
     except (GanetiError, OSError) as err:
-        files.take_back()
+        attempt.take_back()
         raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err
 
 
@@ -109,6 +112,9 @@ def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: Fi
         (paths.lock_dir, 0o755),
     ):
         files.directory(path, mode)
+    written = {paths.authority_cert, paths.server_cert, paths.client_cert, paths.hmac_key}
+    written |= {f"{paths.data_dir}/{name}" for name in request.cluster_files}
+    files.expect(sorted(written | {paths.ssconf_file(key) for key in request.ssconf}))
     if pem is not None:
         files.put(paths.authority_cert, pem.authority, 0o444)
         files.put(paths.server_cert, pem.text, 0o440)

@@ -22,9 +22,11 @@ import ganeti.node.storage
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.registry import import_all
 from ganeti.bootstrap import ssh_keys
+from ganeti.bootstrap.attempt import take_back_interrupted
+from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.init_checks import check
 from ganeti.bootstrap.initial_config import Beginning, Identities, configuration, ssconf_of
-from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import wait_for_node_daemon
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
@@ -48,6 +50,7 @@ def init_cluster(options: Mapping[str, Any]) -> None:
     Raises `PrerequisiteError` when nothing was changed, or the error that stopped it after all was taken back.
     """
     machine = Machine.here()
+    take_back_interrupted(machine)
     beginning = check(options, machine, catalogue())
     files = FileSet()
     before = _names(machine.paths.data_dir)

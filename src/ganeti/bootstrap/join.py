@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, CommandError, PrerequisiteError
 from ganeti.base.names import address_fault, shown
 from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
@@ -62,6 +62,7 @@ class Joining:
         asked = {
             "prepare": prepare_request(cluster, force=force, setup=setup),
             "setup": setup_request(cluster, self._name, self._address),
+            "is_member": cluster.has(self._name),
         }
         self._talk.hear_first(ANSWER_WITHIN_S)
         self._is_asked = True
@@ -71,8 +72,13 @@ class Joining:
         check_answers(self._machine, self._name, self._address)
 
     def asks_cluster(self) -> None:
-        """From now on, a connection that breaks leaves the machine as it is."""
+        """From now on, a connection that breaks leaves the machine as it is.
+
+        Raises `CommandError` where the machine does not confirm that it has written that down.
+        """
         self._talk.say({"state": ASKED})
+        if self._talk.hear(ANSWER_WITHIN_S).get("state") != ASKED:
+            raise CommandError(f"{self._name} has not joined: it runs another release, install the same one there")
 
     def keep(self) -> None:
         """The machine is a node, and starts its other daemons by itself."""
@@ -146,6 +152,10 @@ class ClusterFiles:
             raise PrerequisiteError(
                 f"{paths.config_file} cannot be read: nodes are added on the master of a cluster", WRONG_STATE
             ) from err
+
+    def has(self, name: str) -> bool:
+        """Whether the cluster has a node of this name."""
+        return name in self.ssconf.get("node_list", "").split()
 
     def node_at(self, address: str) -> str | None:
         """The node with this primary or secondary address."""

@@ -4,7 +4,7 @@
 One TLS connection. The token is a secret and the digest of the certificate that the master shows: by the digest the
 machine knows the master, by the secret the master knows the machine. Each message is one line of JSON: the machine says
 secret and name, the master answers what `prepare-node-join` and `node-daemon-setup` read, the machine says how that
-went. Then, as over ssh (`joining_machine`), the master says that the cluster is asked, and how that ended.
+went. Then, as over ssh (`joining_machine`), the master says that it asks the cluster, and how that ended.
 """
 
 import base64
@@ -24,6 +24,7 @@ from ganeti.base.addresses import split_host_and_port
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FailedLogins
 from ganeti.base.names import shown
+from ganeti.bootstrap import join_input
 from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
 from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
@@ -89,8 +90,20 @@ class TokenJoining:
         self._lines, self._held = lines, held
 
     def asks_cluster(self) -> None:
-        """From now on, a connection that breaks leaves the machine as it is."""
+        """From now on, a connection that breaks leaves the machine as it is.
+
+        Raises `CommandError` where the machine does not confirm that it has written that down.
+        """
         self._say(ASKED)
+        try:
+            confirmed = self._lines.receive(_STRANGERS_LINE_BYTES).get("state") == ASKED
+        except (OSError, ValueError, RecursionError):
+            confirmed = False
+        if not confirmed:
+            raise CommandError(
+                "The machine has ended the connection, and the cluster was not asked to take it in: run gnt-node token "
+                "again, and then gnt-node join there"
+            )
 
     def keep(self) -> None:
         """The machine is a node."""
@@ -121,6 +134,7 @@ def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> TokenJoini
     requests = {
         "prepare": prepare_request(cluster, force=False, setup=bool(options.get("node_setup", True))),
         "setup": setup_request(cluster, name, address),
+        "is_member": cluster.has(name),
     }
     context = _server_context(machine.paths.server_cert)
     secret = secrets.token_bytes(_SECRET_BYTES)
@@ -173,7 +187,7 @@ def _serve(
                     continue
                 stays()
                 tls.settimeout(_SET_UP_S)
-                lines.send({step: {**request, "time_s": time.time()} for step, request in requests.items()})
+                lines.send({step: _timed(request) for step, request in requests.items()})
                 failure = lines.receive(_LINE_BYTES).get("error")
             except (OSError, ValueError, RecursionError):
                 guesses.note(peer)
@@ -182,6 +196,11 @@ def _serve(
                 raise CommandError(f"{name} could not be set up: {failure}")
             return TokenJoining(lines, held.pop_all())
     raise CommandError(f"{name} has not joined in time: run gnt-node token again, and then gnt-node join there")
+
+
+def _timed(request: Any) -> Any:
+    """A part of the request with the master's clock, if it has a place for that."""
+    return {**request, "time_s": time.time()} if isinstance(request, dict) else request
 
 
 @contextmanager
@@ -240,7 +259,7 @@ def _set_up(machine: Machine, lines: _Lines, tls: ssl.SSLSocket, secret: bytes) 
         raise PrerequisiteError(str(answer["error"]), WRONG_INPUT)
     joining = JoiningMachine(machine)
     try:
-        joining.set_up(json.dumps(answer.get("prepare")).encode(), json.dumps(answer.get("setup")).encode())
+        joining.set_up(join_input.decode_joining(json.dumps(answer).encode()))
     except GanetiError as err:
         lines.send({"error": str(err)})
         raise
@@ -250,7 +269,7 @@ def _set_up(machine: Machine, lines: _Lines, tls: ssl.SSLSocket, secret: bytes) 
         tls.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _ALIVE:
             tls.setsockopt(socket.IPPROTO_TCP, option, value)
-    verdict = settle(joining, lines)
+    verdict = settle(joining, lines, lines.send)
     if verdict == TAKE_BACK:
         raise CommandError(
             "The cluster has not taken this machine in, and everything is as it was here: see what gnt-node token says "

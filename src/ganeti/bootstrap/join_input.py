@@ -66,6 +66,7 @@ class DaemonSetup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class _Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     prepare: msgspec.Raw
     setup: msgspec.Raw
+    is_member: bool | None = None
 
 
 class NodePem(msgspec.Struct, frozen=True):
@@ -92,10 +93,18 @@ def decode(data: bytes, shape: type[Input]) -> Input:
         raise PrerequisiteError(f"The input is not one JSON object: {err}", WRONG_INPUT) from err
 
 
-def decode_pair(data: bytes) -> tuple[bytes, bytes]:
-    """Take apart what joining in one go reads: what `prepare-node-join` gets, and what `node-daemon-setup` gets."""
-    both = decode(data, _Joining)
-    return bytes(both.prepare), bytes(both.setup)
+class JoiningRequest(msgspec.Struct, frozen=True):
+    """What joining in one go reads: what `prepare-node-join` gets, and what `node-daemon-setup` gets."""
+
+    prepare: bytes
+    setup: bytes
+    is_member: bool | None = None
+    """Whether the cluster has a node of this name, by what the master says."""
+
+
+def decode_joining(data: bytes) -> JoiningRequest:
+    given = decode(data, _Joining)
+    return JoiningRequest(bytes(given.prepare), bytes(given.setup), given.is_member)
 
 
 def check_cluster_name(name: str, paths: Paths) -> None:

@@ -8,12 +8,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from ganeti.base.errors import RESOLVER_ERROR, CommandError, PrerequisiteError
 from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.base.paths import Paths
-from ganeti.system.files import write_atomically
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
@@ -131,51 +129,3 @@ def last_words(done: "subprocess.CompletedProcess[str]") -> str:
 def last_lines(text: str) -> str:
     """The last three lines that say something, in one."""
     return " / ".join([line for line in text.splitlines() if line.strip()][-3:])
-
-
-class FileSet:
-    """Files and directories made so far, which `take_back` removes or puts back as they were."""
-
-    def __init__(self) -> None:
-        self._undo: list[Callable[[], None]] = []
-
-    def put(self, path: str, data: str | bytes, mode: int) -> None:
-        """Write *path* as a whole: beside it, synced, renamed."""
-        old = Path(path).read_bytes() if os.path.exists(path) else None
-        old_mode = os.stat(path).st_mode & 0o7777 if old is not None else 0
-        self.directory(os.path.dirname(path), 0o755)
-        write_atomically(path, data.encode() if isinstance(data, str) else data, mode=mode)
-        if old is None:
-            self.will_remove(path)
-        else:
-            content = old
-            self._undo.append(lambda: write_atomically(path, content, mode=old_mode))
-
-    def will_remove(self, path: str) -> None:
-        """Say that *path*, made by somebody else on our behalf, is to go when all is taken back."""
-        self._undo.append(lambda: _remove(path))
-
-    def directory(self, path: str, mode: int) -> None:
-        """Make a directory unless it is there; its mode is set either way where it is ours."""
-        missing = []
-        while path and not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for place in reversed(missing):
-            os.mkdir(place)
-            os.chmod(place, mode if place == missing[0] else 0o755)
-            self._undo.append(lambda place=place: _remove_directory(place))  # type: ignore[misc]
-
-    def take_back(self) -> None:
-        while self._undo:
-            self._undo.pop()()
-
-
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def _remove_directory(path: str) -> None:
-    with suppress(OSError):  # others may have put something in by now
-        os.rmdir(path)

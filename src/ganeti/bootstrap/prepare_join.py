@@ -7,22 +7,28 @@ import time
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap import join_input, ssh_keys
+from ganeti.bootstrap.attempt import Attempt, settle_former
+from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import KeyTriple, PrepareJoin
-from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.bootstrap.machine import Machine
+from ganeti.node.actions.candidate_keys import authorized_keys_path
 
 
 def prepare(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
     """Do what *data* asks; raises `PrerequisiteError` before anything is written, other errors after taking it back."""
     request = join_input.decode(data, PrepareJoin)
+    if not dry_run:
+        settle_former(machine)
     check(request, machine.paths)
     if dry_run:
         machine.say("All is well; nothing was changed because of --dry-run")
         return
-    files = FileSet()
+    attempt = Attempt.begin(machine)
     try:
-        apply(request, machine, files)
+        apply(request, machine, attempt)
+        attempt.keep()
     except (GanetiError, OSError) as err:
-        files.take_back()
+        attempt.take_back()
         raise err if isinstance(err, GanetiError) else GanetiError(f"The ssh keys could not be written: {err}") from err
 
 
@@ -35,9 +41,10 @@ def check(request: PrepareJoin, paths: Paths) -> None:
     join_input.check_keys(request)
 
 
-def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> bool:
-    """Write all keys; True if those of the host have changed, which sshd has been told."""
-    paths = machine.paths
+def apply(request: PrepareJoin, machine: Machine, attempt: Attempt) -> None:
+    """Write all keys; sshd is told if those of the host have changed."""
+    paths, files = machine.paths, attempt.files
+    files.expect(_paths_of(request, paths))
     given = {kind for kind, _, _ in request.ssh_root_key}
     for triple in request.ssh_root_key:
         if _install_key(triple, ssh_keys.root_key_path(paths, triple[0]), files, 0o700):
@@ -53,20 +60,39 @@ def apply(request: PrepareJoin, machine: Machine, files: FileSet) -> bool:
     ]
     if changed:
         machine.say(f"host keys replaced: {', '.join(changed)}")
+        attempt.change_host_keys()
         machine.daemon_util("reload-ssh-keys")
-    return bool(changed)
+
+
+def _paths_of(request: PrepareJoin, paths: Paths) -> list[str]:
+    """All files that will be written, but for a key that root has not got yet."""
+    given = [(triple, ssh_keys.root_key_path(paths, triple[0])) for triple in request.ssh_root_key]
+    given += [(triple, ssh_keys.host_key_path(paths, triple[0])) for triple in request.ssh_host_key]
+    private = [path for triple, path in given if not _is_installed(triple, path)]
+    authorized = [authorized_keys_path(paths)] if request.authorized_keys else []
+    return [*private, *(f"{path}.pub" for path in private), *authorized]
 
 
 def _install_key(triple: KeyTriple, path: str, files: FileSet, directory_mode: int) -> bool:
     """Write both parts of a key unless they are there; True if that changed the key."""
-    _, private, public = triple
-    private, public = private.rstrip("\n") + "\n", public.strip() + "\n"
-    if _read(path) == private and ssh_keys.same_key(_read(f"{path}.pub") or "-", public):
+    if _is_installed(triple, path):
         return False
+    private, public = _texts(triple)
     files.directory(os.path.dirname(path), directory_mode)
     files.put(path, private, 0o600)
     files.put(f"{path}.pub", public, 0o644)
     return True
+
+
+def _is_installed(triple: KeyTriple, path: str) -> bool:
+    private, public = _texts(triple)
+    return _read(path) == private and ssh_keys.same_key(_read(f"{path}.pub") or "-", public)
+
+
+def _texts(triple: KeyTriple) -> tuple[str, str]:
+    """Both parts as their files have them."""
+    _, private, public = triple
+    return private.rstrip("\n") + "\n", public.strip() + "\n"
 
 
 def _read(path: str) -> str:

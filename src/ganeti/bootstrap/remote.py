@@ -99,6 +99,7 @@ class Conversation:
         self._command = [f"{HELPERS}/{helper}", *words]
         self._left = remote.host_key_options()
         self._errors = ""
+        self._has_heard = False
         self._begin()
 
     def hear_first(self, timeout_s: float) -> dict[str, Any]:
@@ -124,6 +125,7 @@ class Conversation:
             while (line := self._process.stdout.readline()).endswith(b"\n"):
                 message = _message(line)
                 if message is not None:
+                    self._has_heard = True
                     return message
                 if not after_others:
                     raise CommandError(f"{self._helper} on {self._remote.name} answered with something else than JSON")
@@ -133,6 +135,8 @@ class Conversation:
         if status < 0:
             raise CommandError(f"{self._helper} on {self._remote.name} did not answer within {timeout_s:g} seconds")
         said = last_lines(self._errors) or f"exit status {status}"
+        if self._has_heard and status == SSH_FAILED:
+            raise CommandError(f"{self._helper} on {self._remote.name} was ended, or the connection broke: {said}")
         raise CommandError(self._remote.explain(self._helper, status, self._errors, said))
 
     def say(self, message: Mapping[str, Any]) -> None:

@@ -4,13 +4,18 @@
 import os
 import re
 
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.machine import FileSet, Machine
+from ganeti.bootstrap.file_set import FileSet
+from ganeti.bootstrap.machine import Machine
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 
 HOST_KEY_KINDS = {"rsa": "ssh-rsa", "ecdsa": "ecdsa", "ed25519": "ssh-ed25519"}
 """Word in the file name to the beginning of the word in the key."""
+_CURVES: dict[int, ec.EllipticCurve] = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
 
 
 def is_private_key(text: str) -> bool:
@@ -64,17 +69,30 @@ def ensure_root_key(machine: Machine, files: FileSet, kind: str, bits: int) -> s
     """Make root's key of this kind unless there is one; gives its public part."""
     path = root_key_path(machine.paths, kind)
     if not os.path.exists(path):
+        files.expect([path, f"{path}.pub"])
         files.directory(os.path.dirname(path), 0o700)
-        size = [] if kind == "ed25519" else ["-b", str(bits)]
-        machine.run(
-            ["ssh-keygen", "-q", "-t", kind, *size, "-N", "", "-C", f"root@{machine.hostname}", "-f", path],
-            timeout_s=300.0,
-        )
-        files.will_remove(path)
-        files.will_remove(f"{path}.pub")
+        private, public = new_key(kind, bits)
+        files.put(path, private, 0o600)
+        files.put(f"{path}.pub", f"{public} root@{machine.hostname}\n", 0o644)
     elif not os.path.exists(f"{path}.pub"):
         files.put(f"{path}.pub", machine.run(["ssh-keygen", "-y", "-f", path]).stdout, 0o644)
     return _read(f"{path}.pub").strip()
+
+
+def new_key(kind: str, bits: int) -> tuple[str, str]:
+    """Make a key pair of OpenSSH; gives the private and the public part, the latter without a comment.
+
+    Here and not by `ssh-keygen`, which would go on and write its files when this process has been killed.
+    """
+    key: ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+    if kind == "ed25519":
+        key = ed25519.Ed25519PrivateKey.generate()
+    elif kind == "rsa":
+        key = rsa.generate_private_key(65537, bits)
+    else:
+        key = ec.generate_private_key(_CURVES[bits])
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    return private, key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def authorize(paths: Paths, files: FileSet, keys: ssh_key_lines.KeysOfNodes) -> bool:

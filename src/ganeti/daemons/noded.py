@@ -18,6 +18,8 @@ from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
+from ganeti.bootstrap.attempt import is_left, take_back_interrupted
+from ganeti.bootstrap.machine import Machine
 from ganeti.daemons.node_daemon import ssconf_words
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
@@ -51,11 +53,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{NAME}: {err}", file=sys.stderr)
         return 1
 
+    end_joining(read_environment())
+
     def before_loop(environment: Environment) -> None:
         if not options.no_mlock:
             lock_memory()
 
     return run_daemon(NAME, options, serve, before_loop)
+
+
+def end_joining(environment: Environment) -> None:
+    """What a killed joining has left is taken back, not served with: no cluster knows of it."""
+    if not is_left(environment.paths):
+        return
+    machine = Machine(environment.paths.root, environment.hostname)
+    try:
+        take_back_interrupted(machine, daemons=False)
+    except PrerequisiteError:
+        return  # one is under way, which starts this daemon
+    except OSError as err:
+        print(f"{NAME}: what an interrupted joining has left stays: {err}", file=sys.stderr)
 
 
 async def serve(daemon: Daemon) -> None:

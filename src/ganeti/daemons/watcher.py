@@ -15,6 +15,7 @@ from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitP
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
 from ganeti.bootstrap.demanded_daemons import demanded
+from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_disks import DiskWork
@@ -46,11 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     environment = read_environment()
     paths = environment.paths
-    if not os.path.exists(paths.ssconf_file("cluster_name")):
+    if not _is_node(paths) and not _has_joined_by_halves(paths):
         return 0  # no node of a cluster, so nothing to watch
     try:
         os.makedirs(paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
         set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
+        _end_joining(environment)
+        if not _is_node(paths):
+            return 0
         with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
             if not lock.taken:
                 _log.info("another watcher is at work: nothing done")
@@ -60,6 +64,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.error("%s", err)
         print(f"{NAME}: {err}", file=sys.stderr)
         return 1
+
+
+def _is_node(paths: Paths) -> bool:
+    return os.path.exists(paths.ssconf_file("cluster_name"))
+
+
+def _has_joined_by_halves(paths: Paths) -> bool:
+    return any(map(os.path.lexists, paths.joining_records))
+
+
+def _end_joining(environment: Environment) -> None:
+    """What an interrupted joining has left here goes, or stays for good where this machine is a node."""
+    if not _has_joined_by_halves(environment.paths):
+        return
+    from ganeti.daemons.watcher_joining import end_joining  # seldom needed, and slow to import
+
+    end_joining(Machine(environment.paths.root, environment.hostname, lambda line: _log.info("%s", line)))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -128,7 +149,6 @@ def _finish_take_over(environment: Environment) -> int:
     if not own.is_unfinished or _daemon_util("check", "ganeti-wconfd") == 0:
         return 0
     from ganeti.bootstrap.failover import finish_take_over
-    from ganeti.bootstrap.machine import Machine
 
     _log.warning("this node has begun to become the master and was interrupted: it goes on now")
     machine = Machine(environment.paths.root, environment.hostname, lambda line: _log.warning("%s", line))

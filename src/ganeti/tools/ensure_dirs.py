@@ -41,14 +41,27 @@ def _set(path: str, rule: accounts.Rule, *, owned: bool) -> None:
         os.close(descriptor)
 
 
+def _end_joining() -> None:
+    """What a killed joining has left shall be taken back before a daemon is started with it."""
+    from ganeti.base.errors import PrerequisiteError
+    from ganeti.bootstrap.attempt import take_back_interrupted
+    from ganeti.bootstrap.machine import Machine
+
+    with suppress(PrerequisiteError):  # one is under way: it starts the daemon itself
+        take_back_interrupted(Machine.here(), daemons=False)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=NAME, description="Make the directories of a node, and set modes of files.")
     parser.add_argument("-f", "--full-run", action="store_true", help="set the modes of all job files, too")
     parser.add_argument("-d", "--debug", action="count", default=0, help="say everything")
     parser.add_argument("-v", "--verbose", action="count", default=0, help="say what is changed")
     options = parser.parse_args(arguments)
+    paths = Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/"))
     try:
-        changed = ensure(Paths(os.environ.get("GANETI_ROOTDIR", "").rstrip("/")), full=options.full_run)
+        if any(map(os.path.lexists, paths.joining_records)):  # seldom there, and what reads it is slow to import
+            _end_joining()
+        changed = ensure(paths, full=options.full_run)
     except OSError as err:
         print(f"{NAME}: {err.filename} cannot be set up: {err.strerror}", file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from ganeti.base.errors import GanetiError
+from ganeti.bootstrap.attempt import Attempt, settle_former
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.joining import this_machine
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def clean_up(machine: Machine, *, backup: bool) -> None:
     """Stop the daemons, keep a copy of the data directory beside it, then empty it."""
+    settle_former(machine)
     machine.daemon_util("stop-all")
     data_dir = machine.paths.data_dir
     if backup and os.path.isdir(data_dir) and os.listdir(data_dir):
@@ -45,5 +47,9 @@ def clean_up(machine: Machine, *, backup: bool) -> None:
         with open(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
             archive.add(data_dir, arcname=os.path.basename(data_dir))
         machine.say(f"a copy of {data_dir} is in {copy}")
+    attempt = Attempt.left_behind(machine)
+    if attempt is not None:
+        attempt.take_back(daemons=False)
+        machine.say("what an interrupted joining had changed is as it was before")
     for name in forget_cluster(machine.paths):
         machine.say(f"removed {name}")

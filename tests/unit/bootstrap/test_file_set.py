@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.pretend_machine import tree
 
-from ganeti.bootstrap.machine import FileSet
+from ganeti.bootstrap.file_set import FileSet
 
 
 def test_everything_is_taken_back(tmp_path: Path) -> None:

@@ -236,7 +236,9 @@ def test_what_a_cluster_begins_with(machine: Any, tmp_path: Path) -> None:
     }
     assert (tmp_path / "srv/ganeti/file-storage").stat().st_mode & 0o777 == 0o750
     assert "node1" in (tmp_path / "etc/hosts").read_text()
-    assert "AAAAnew" in (tmp_path / "root/.ssh/authorized_keys").read_text()
+    public = (tmp_path / "root/.ssh/id_rsa.pub").read_text()
+    assert public.endswith(" root@node1\n")
+    assert public.strip() in (tmp_path / "root/.ssh/authorized_keys").read_text()
 
 
 def test_ssh_and_names_can_be_left_alone(machine: Any, tmp_path: Path) -> None:

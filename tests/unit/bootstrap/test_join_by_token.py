@@ -21,6 +21,7 @@ from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FAILURES_MAX, FailedLogins
 from ganeti.bootstrap import join_by_token
 from ganeti.bootstrap.join_by_token import read_token, take_up
+from ganeti.bootstrap.join_input import JoiningRequest
 from ganeti.node import certificates
 
 SECRET = b"s" * 16
@@ -36,7 +37,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests w
 listen = joining._listen
 machine = SimpleNamespace(paths=SimpleNamespace(server_cert=sys.argv[1]), hostname="127.0.0.1")
 joining.Machine = SimpleNamespace(here=lambda: machine)
-joining.ClusterFiles = lambda paths: None
+joining.ClusterFiles = lambda paths: SimpleNamespace(has=lambda name: False)
 joining.resolve_joining = lambda *_: ("node2", "10.77.0.2")
 joining.prepare_request = joining.setup_request = lambda *_, **__: {}
 joining.any_address = lambda paths: "127.0.0.1"
@@ -102,8 +103,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     class Joining:
         def __init__(self, machine: Any) -> None: ...
 
-        def set_up(self, prepare: bytes, setup: bytes) -> None:
-            given.extend((json.loads(prepare), json.loads(setup)))
+        def set_up(self, request: JoiningRequest) -> None:
+            given.extend((json.loads(request.prepare), json.loads(request.setup)))
+
+        def ask_cluster(self) -> None: ...
+
+        def keep(self) -> None: ...
+
+        def leave(self) -> None: ...
 
         def take_back(self) -> None:
             given.append("taken back")
@@ -191,7 +198,7 @@ def test_guessing_is_slowed_down_and_the_token_is_good_afterwards(
 def test_a_machine_that_cannot_be_set_up_tells_the_master(
     master: Master, taken: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: Any, prepare: bytes, setup: bytes) -> None:
+    def refuse(self: Any, request: JoiningRequest) -> None:
         raise PrerequisiteError("This machine belongs to the cluster 'other'")
 
     monkeypatch.setattr(join_by_token.JoiningMachine, "set_up", refuse)

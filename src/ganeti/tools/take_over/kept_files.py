@@ -9,7 +9,7 @@ import stat
 from contextlib import suppress
 
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.machine import FileSet
+from ganeti.bootstrap.file_set import FileSet
 from ganeti.system.files import sync_directory, write_atomically
 
 DIRECTORY = "taken-over"

@@ -108,7 +108,10 @@ class Checked:
             needs_root=True,
         ),
     ),
-    examples=(Example("node-readd", {"node_name": "node3.example.com", "readd": True}, before=("node-offline",)),),
+    examples=(
+        Example("node-readd", {"node_name": "node3.example.com", "readd": True}, before=("node-offline",)),
+        Example("node-add", {"node_name": "node3.example.com"}, before=("node-remove",)),
+    ),
 )
 class AddNodeToCluster(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Add a node, or with *readd* add it again."""

@@ -129,8 +129,7 @@ class JoiningRecord:
                 lines.append(msgspec.json.decode(line, type=_Line))
             except UNREADABLE_JSON as err:
                 raise PrerequisiteError(
-                    f"{paths.joining_record} cannot be read ({err}): remove it, and run node-cleanup here if this machine "
-                    "is no node",
+                    f"{paths.joining_record} cannot be read ({err}): remove it, then run node-cleanup if it is no node",
                     WRONG_STATE,
                 ) from err
         before = lines[0].before if lines else None

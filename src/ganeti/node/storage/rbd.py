@@ -32,6 +32,8 @@ QUICK_S, LONG_S = 60.0, 1800.0
 """How long the cluster may take to answer; removing and reverting touch each object of an image."""
 _NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
 _NO_IMAGE = "error opening image"
+_NO_ANSWER = "did not end within"
+_REMEDY = ": the Ceph cluster does not answer this node; see what it lacks (ceph -s there), then try again"
 _GONE = ("No such file or directory",)
 
 PARAMETERS = (
@@ -257,7 +259,8 @@ class CephImages(DiskTemplate, Tracked):
         try:
             return (await self.world.run(words, timeout_s=limit_s)).stdout
         except CommandError as err:
-            raise BlockDeviceError(str(err)) from err
+            remedy = _REMEDY if _NO_ANSWER in str(err) else ""
+            raise BlockDeviceError(f"{err}{remedy}") from err
 
 
 class _ImageSnapshots(Snapshots):

@@ -6,6 +6,7 @@ Prefix and suffix are single commands here (3.1 puts them into a shell): what ma
 
 import argparse
 import os
+import re
 import shlex
 import ssl
 import sys
@@ -129,7 +130,11 @@ class Transfer:
         error: str | None = None
         try:
             self._carry_out(running)
-        except (GanetiError, OSError, ssl.SSLError) as err:
+        except (ssl.SSLError, ConnectionError, TimeoutError) as err:
+            error = (
+                f"The connection broke off before all data had come ({_reason(err)}): is the network between them up?"
+            )
+        except (GanetiError, OSError) as err:
             error = str(err)
         if error is not None:
             error = running.stop() or error
@@ -214,6 +219,11 @@ class Transfer:
             if status.progress_throughput:
                 left_mib = max(total - status.progress_mbytes, 0.0)
                 status.progress_eta = left_mib / status.progress_throughput
+
+
+def _reason(err: OSError) -> str:
+    """OpenSSL's own words are between the name of its error and that of a source file."""
+    return re.sub(r"^\[.*?\] | \(_ssl.*\)$", "", err.strerror or "") or type(err).__name__
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 """Transfers of a disk: the same bytes on the other side, and no transfer that looks delivered and is not."""
 
 import os
+import re
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import msgspec
 import pytest
 
 from ganeti.node.certificates import transfer_certificate
-from ganeti.tools.import_export import command
+from ganeti.tools.import_export import command, tunnel
 from ganeti.wire.transfer_files import CONFIRMED, RECEIVE, SEND, Program, Status, Task, read_status
 
 
@@ -149,6 +151,19 @@ def test_who_is_not_reached_is_named(sides: Sides) -> None:
     assert "127.0.0.1 port 1 cannot be reached" in (sides.status(SEND).error_message or "")
     sides.start(RECEIVE, connect_timeout_s=0.1).join(10)
     assert "The sender has not connected within 0 seconds" in (sides.status(RECEIVE).error_message or "")
+
+
+def test_a_connection_that_breaks_off_is_told_in_plain_words(sides: Sides) -> None:
+    receiving = sides.start(RECEIVE)
+    connection = tunnel.connect(sides.task(SEND, SEND, port=sides.until(RECEIVE, "listen_port")))
+    connection.sendall(b"M=magic-1 and a part")
+    socket.socket(fileno=connection.detach()).close()
+    receiving.join(10)
+    told = sides.status(RECEIVE).error_message or ""
+    assert sides.codes == {RECEIVE: 1}
+    assert re.fullmatch(
+        r"The connection broke off before all data had come \(\w[^\[_]*\): is the network .* up\?", told
+    )
 
 
 def test_a_task_is_removed_before_it_is_done(tmp_path: Path) -> None:

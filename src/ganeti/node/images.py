@@ -4,17 +4,15 @@
 Only raw images: one that names other files inside (qcow2 can) would let whoever made it read the node's files.
 """
 
-import contextlib
 import os
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import shown
-from ganeti.node.storage.image_io import MIB, QCOW2_MAGIC
+from ganeti.node.storage.image_io import MIB, QCOW2_MAGIC, failed, unlink
 
 _SCHEMES = ("http", "https", "ftp")
 _SILENT_AFTER_S = 60.0
@@ -26,23 +24,33 @@ def copy_onto(image: str, target: str) -> int:
 
     Parts that hold the same already are left alone, so that a sparse disk stays one.
     """
-    with _opened(image) as source, open(target, "r+b", buffering=0) as disk:
-        size = os.lseek(disk.fileno(), 0, os.SEEK_END)
-        position = _copy(image, source, disk, size)
-        os.fsync(disk.fileno())
+    with _opened(image) as source:
+        try:
+            with open(target, "r+b", buffering=0) as disk:
+                size = os.lseek(disk.fileno(), 0, os.SEEK_END)
+                position = _copy(image, source, disk, size)
+                os.fsync(disk.fileno())
+        except OSError as err:
+            raise failed("filled", target, err) from err
     return position
 
 
 def copy_into(image: str, path: str) -> int:
     """Make the file *path* with what *image* holds, whole or not at all; gives its size in bytes."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     fresh = f"{path}.new"
-    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-    with open(descriptor, "r+b", buffering=0) as file, _opened(image) as source:
-        size = _copy(image, source, file, None)
-        size = -(-size // MIB) * MIB  # hypervisors want whole sectors
-        file.truncate(size)
-    os.rename(fresh, path)
+    with _opened(image) as source:
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+            with open(descriptor, "r+b", buffering=0) as file:
+                size = _copy(image, source, file, None)
+                size = -(-size // MIB) * MIB  # hypervisors want whole sectors
+                file.truncate(size)
+            os.rename(fresh, path)
+        except OSError as err:
+            raise failed("filled", path, err) from err
+        finally:
+            unlink(fresh)
     return size
 
 
@@ -78,21 +86,19 @@ def _chunk(image: str, source: BinaryIO) -> bytes:
     return b"".join(parts)
 
 
-@contextlib.contextmanager
-def _opened(image: str) -> Iterator[BinaryIO]:
+def _opened(image: str) -> BinaryIO:
+    """Begin to read an image. What is done with it meanwhile fails for other reasons, and says so itself."""
     scheme = image.partition("://")[0].lower() if "://" in image else ""
     try:
         if image.startswith("/"):
-            descriptor = os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            with open(descriptor, "rb", buffering=0) as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise BlockDeviceError(f"The image {image} is not a file")
-                yield file
-        elif scheme in _SCHEMES:
-            with urllib.request.urlopen(image, timeout=_SILENT_AFTER_S) as answer:  # noqa: S310 - scheme is checked
-                yield answer
-        else:
-            raise BlockDeviceError(f"The image '{shown(image)}' is neither an absolute path nor a URL of http or ftp")
+            file = open(os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)  # noqa: SIM115
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.close()
+                raise BlockDeviceError(f"The image {image} is not a file")
+            return file
+        if scheme in _SCHEMES:
+            return cast("BinaryIO", urllib.request.urlopen(image, timeout=_SILENT_AFTER_S))  # noqa: S310 - checked above
     except (OSError, ValueError) as err:  # what urllib raises is an OSError
         reason = getattr(err, "strerror", None) or getattr(err, "reason", None) or err
         raise BlockDeviceError(f"The image {image} cannot be had: {reason}") from err
+    raise BlockDeviceError(f"The image '{shown(image)}' is neither an absolute path nor a URL of http or ftp")

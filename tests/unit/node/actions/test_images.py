@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import http.server
 import os
@@ -100,6 +101,22 @@ def test_what_is_no_image_is_said(node: OneNode, place: Path, server: str) -> No
     ):
         with pytest.raises(BlockDeviceError, match=sentence):
             node.call("disk_image", instance=INSTANCE, index=0, image=image)
+
+
+def test_where_there_is_no_room_is_said_and_nothing_half_written_stays(
+    node: OneNode, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    image = str(place / "base.raw")
+    monkeypatch.setattr(os, "pwrite", no_room)
+    sentence = r"{} cannot be filled: No space left on device; \d+ MiB are free there: make room there and try again"
+    with pytest.raises(BlockDeviceError, match=sentence.format("/srv/disks/web1/d0")):
+        node.call("disk_image", instance=INSTANCE, index=0, image=image)
+    with pytest.raises(BlockDeviceError, match=sentence.format("helper-images/web1.img")):
+        node.call("helper_start", instance=INSTANCE, image=image)
+    assert os.listdir(f"{node.paths.data_dir}/helper-images") == []
 
 
 def test_a_helper_guest_has_a_copy_of_the_image_before_the_disks(node: OneNode, place: Path) -> None:

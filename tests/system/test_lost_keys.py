@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What docs/operator/security.md has an administrator type when a key is lost or in wrong hands, typed word by word.
+
+Node 1 is the master, node 2 a candidate, node 3 neither. One story: the tests run in order, and each leaves a cluster
+that is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+
+import pytest
+from tests.system import documented
+from tests.system.fake_bed import FakeBed
+
+from ganeti.tools.testbed import bed as testbed
+from ganeti.tools.testbed import cluster, machine
+
+pytestmark = [
+    pytest.mark.daemons,
+    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
+]
+NODES = ("node1", "node2", "node3")
+DATA = "/var/lib/ganeti"
+OF_ONE_NODE = ("server.pem", "client.pem", "/root/.ssh/id_*")
+"""Keys that each node has of its own: node 3 is the one that loses them."""
+PASSWORDS = ("open-sesame", "shut-sesame")
+REMEDIES = documented.remedies()
+TYPED = [(names, command) for names, commands in REMEDIES.items() for command in commands]
+ASK = 'curl -s -k -o /dev/null -w "%{http_code}" --max-time 20'
+DELAY = ("gnt-debug", "delay", "-n", "node2", "-n", "node3", "0.01")
+
+
+class Story:
+    def __init__(self, bed: FakeBed) -> None:
+        self.bed = bed
+
+    def run(self, *words: str, node: str = "node1", expect: int | None = 0) -> str:
+        return self.bed.run(*words, node=node, expect=expect)
+
+    def add(self, node: str) -> None:
+        words = cluster.secondary_words(self.bed.layout.node(node))
+        self.run("gnt-node", "add", "--no-ssh-key-check", *words, node)
+
+    def type(self, command: str, node: str = "node1") -> str:
+        """Type a command of the page on a terminal, and yes to what it asks."""
+        words = ("script", "--quiet", "--return", "--command", command, "/dev/null")
+        done = machine.run(self.bed.layout, node, *words, text="y\n" * 3, timeout_s=240)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def keys(self, names: str) -> dict[tuple[str, str], str]:
+        """The text of each key file by node and path, for the names in a row of the page's table."""
+        patterns = " ".join(name if name.startswith("/") else f"{DATA}/{name}" for name in re.findall("`(.*?)`", names))
+        found = {}
+        layout = self.bed.layout
+        for node in (each.name for each in layout.nodes if machine.state(layout, each) == machine.RUNNING):
+            for path in self.run("sh", "-c", f"ls {patterns} 2>/dev/null; true", node=node).split():
+                if not path.endswith(".pub"):
+                    found[node, path] = self.run("cat", path, node=node)
+        return found
+
+    def is_whole(self) -> None:
+        self.run("gnt-cluster", "verify")
+        self.run(*DELAY)
+
+    def status(self, login: str, node: str = "node1") -> str:
+        """What the remote API answers to who wants to change something."""
+        return self.run("sh", "-c", f"{ASK} {login} -X PUT 'https://{node}:5080/2/tags?tag=seen'")
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    layout = testbed.up(tmp_path_factory.mktemp("lost").resolve(), 3, "fake", watcher_interval_s=86400)
+    try:
+        told = Story(FakeBed(layout))
+        *words, name = cluster.init_command(layout)
+        told.run(*words, "--candidate-pool-size=2", name)
+        for node in NODES[1:]:
+            told.add(node)
+        cluster.wait_for_answering(layout, [layout.node(node) for node in NODES[1:]])
+        told.run("gnt-cluster", "renew-crypto", "-f", "--new-spice-certificate", "--new-rapi-certificate")
+        write_users(told, PASSWORDS[0])
+        for action in (("stop",), ("start", "-b", "0.0.0.0")):
+            told.run("/usr/lib/ganeti/daemon-util", action[0], "ganeti-rapi", *action[1:])
+        yield told
+    finally:
+        testbed.down(layout)
+
+
+def write_users(story: Story, password: str) -> None:
+    """As with an editor: a new file in place of the former."""
+    place = f"{DATA}/rapi"
+    script = f"umask 027; mkdir -p {place}; cat >{place}/.users; mv {place}/.users {place}/users"
+    done = machine.run(story.bed.layout, "node1", "sh", "-c", script, text=f"jack {password} write\n")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_row_of_the_page_has_a_remedy_that_is_typed_here() -> None:
+    assert {names for names, commands in REMEDIES.items() if not commands} == {"`client-former.*.pem`", "`rapi/users`"}
+    assert len(TYPED) >= 9
+
+
+@pytest.mark.parametrize(("names", "command"), TYPED, ids=[command.replace(" ", "_") for _, command in TYPED])
+def test_a_lost_key_is_made_anew(story: Story, names: str, command: str) -> None:
+    before = story.keys(names)
+    assert before, f"no node has {names}"
+    only = "node3" if any(name in names for name in OF_ONE_NODE) else ""
+    lost = {(node, path): text for (node, path), text in before.items() if only in ("", node)}
+    if "--new-node-certificates" not in command:  # the page says that of certificates that others know
+        for node, path in lost:
+            story.run("rm", path, node=node)
+    if " FILE" in command:
+        story.run("sh", "-c", f"umask 077; cp {DATA}/spice.pem /root/mine.pem")
+        command = command.replace("FILE", "/root/mine.pem")
+    story.type(command.replace("NODE", "node3"))
+    after = story.keys(names)
+    assert after.keys() >= lost.keys()
+    modes = {name: wanted.split()[0] for name, wanted in documented.key_files().items() if f"`{name}`" in names}
+    for node, path in lost:
+        [wanted] = {mode for name, mode in modes.items() if fnmatch(path, name if name[0] == "/" else f"{DATA}/{name}")}
+        assert story.run("stat", "-c", "%a", path, node=node).strip() == wanted, f"{path} on {node}"
+    assert {place for place, text in lost.items() if after[place] == text} == set()
+    story.is_whole()
+
+
+def test_a_known_password_is_changed_in_the_file(story: Story) -> None:
+    former, fresh = (f"-u jack:{password}" for password in PASSWORDS)
+    assert (story.status(former), story.status(fresh)) == ("200", "401")
+    write_users(story, PASSWORDS[1])
+    story.bed.wait(lambda: story.status(fresh) == "200", "the remote API to read the file again", every_s=0.2)
+    assert story.status(former) == "401"

@@ -107,7 +107,7 @@ def test_an_init_that_is_refused_leaves_the_machine_alone(bed: Layout, master: M
         ({"eth0": "eth7"}, "master network device 'eth7' does not exist"),
         ({"fake": "nothing"}, "Unknown hypervisor 'nothing'"),
         ({"cluster": "node2"}, "is in use already"),
-        ({"cluster": "no.such.name.invalid"}, "has no IPv4 address"),
+        ({"cluster": "no.such.name.invalid"}, f"has no IPv{'4' if bed.ip == '4' else '6'} address"),
         ({cluster.DISK_TEMPLATES: "diskless,papyrus"}, "Unknown disk template 'papyrus'"),
         ({"/srv/ganeti/file-storage": "/etc"}, "cannot hold a disk"),
     ):
@@ -318,9 +318,9 @@ def machines_that_are_not_right_are_refused(bed: Layout, master: Master) -> None
     hosts = master.good("cat", "/etc/hosts")
     for address, sentence in (
         (bed.node("node2").address, "which is the address of the node node2"),
-        ("127.0.0.1", "loopback"),
+        ("127.0.0.1" if bed.ip == "4" else "::1", "loopback"),
     ):
-        master.good("sh", "-c", f"sed -i 's/^[0-9.]* *node3$/{address} node3/' /etc/hosts")
+        master.good("sh", "-c", f"sed -i 's/^[0-9a-f.:]* *node3$/{address} node3/' /etc/hosts")
         assert f"{address} node3" in master.good("cat", "/etc/hosts")
         refuses(sentence)
     master.good("sh", "-c", f"cat >/etc/hosts <<'END'\n{hosts}END")

@@ -325,7 +325,9 @@ def test_a_killed_process_that_showed_a_file_leaves_no_mount(pair: Pair) -> None
         assert run(pair.one.driver.as_file(attached)).path == path
         assert os.path.getsize(path) == 16 * MIB
     os.kill(int(Path(pair.one.places.file(disk.uuid, "show")).read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: not os.path.lexists(path), "nobody serves the mount any more")
     run(pair.one.driver.deactivate(disk))
+    assert os.path.basename(path) not in os.listdir(os.path.dirname(path))
     assert not os.path.lexists(path) and path not in Path("/proc/self/mountinfo").read_text()
 
 
@@ -434,6 +436,22 @@ def test_a_disk_in_use_grows_on_both_nodes_and_a_copy_that_grew_alone_gives_back
         web1.write_some(random.Random(41), 20)
     pair.wait_equal(grown, pair.one)
     assert pair.are_equal(grown) and pair.two.image(grown).stat().st_size == 32 * MIB
+
+
+def test_a_disk_whose_storage_daemon_dies_while_it_grows_keeps_its_size(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    for _ in range(5):
+        run(pair.two.driver.grow(disk, 16))
+        os.kill(pair.one.storage_daemons()[0], signal.SIGKILL)
+        try:
+            run(pair.one.driver.grow(disk, 16, in_use=True))
+        except BlockDeviceError:
+            break
+        disk = msgspec.structs.replace(disk, size_mib=disk.size_mib + 16)  # it had been started again meanwhile
+        pair.wait_equal(disk, pair.one)
+    run(pair.two.driver.ungrow(disk))
+    pair.wait_equal(disk, pair.one)
+    assert pair.are_equal(disk) and pair.one.image(disk).stat().st_size == disk.size_mib * MIB
 
 
 def test_a_copy_is_made_equal_at_the_rate_that_is_set(pair: Pair) -> None:

@@ -5,6 +5,7 @@ The logical id is ``["mirror", PATH]``: the same path on both nodes. A guest rea
 disk's storage daemon; whoever needs a file gets one that leads there.
 """
 
+import contextlib
 import os
 from dataclasses import replace
 
@@ -142,8 +143,22 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
         await super().grow(disk, amount_mib, in_use=in_use)
-        if self._places.is_open(disk.uuid):
+        if not self._places.is_open(disk.uuid):
+            return
+        try:
             await self._ask(Resize(uuid=disk.uuid, size=(disk.size_mib + amount_mib) * MIB), Done)
+        except BlockDeviceError:
+            await self._give_back(disk)
+            raise
+
+    async def _give_back(self, disk: DiskSpec) -> None:
+        """The other copy gives back what it has grown by: copies of different sizes would never be equal again.
+
+        The guest has not been told of more space. A storage daemon that has ended opens the image as it is now.
+        """
+        await in_thread(os.truncate, await self.stored_path(disk), disk.size_mib * MIB)
+        with contextlib.suppress(BlockDeviceError):
+            await self._ask(Resize(uuid=disk.uuid, size=disk.size_mib * MIB), Done)
 
     async def ungrow(self, disk: DiskSpec) -> None:
         path, size = await self.stored_path(disk), disk.size_mib * MIB

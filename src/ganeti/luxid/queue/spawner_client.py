@@ -7,12 +7,16 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 from ganeti.system.process_title import ROOM
 
 _log = logging.getLogger(__name__)
 _RESTART_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_LIVES_S = 60.0
+"""A spawner that ended before this was not able to work: the next one is started after a longer pause."""
 _PING_S = 10.0
 _SEND_S = 5.0
 
@@ -26,11 +30,15 @@ class SpawnerClient:
         self._control: socket.socket | None = None
         self._pongs: list[asyncio.Future[bool]] = []
         self._closed = False
+        self._launched_s = 0.0
+        self._failures = 0
+        """How many spawners in a row ended before they could work."""
         self.came: Callable[[], None] = lambda: None
         self.went: Callable[[], None] = lambda: None
 
     def launch(self) -> None:
         """Start the program; needs no event loop, so it can be done before anything is opened or locked."""
+        self._launched_s = time.monotonic()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arguments = [sys.executable, "-m", "ganeti.daemons.spawner", str(theirs.fileno())]
         if self._debug:
@@ -114,8 +122,18 @@ class SpawnerClient:
         self._drop()
         self.went()
         if not self._closed:
-            _log.warning("the spawner has ended; starting it again")
-            asyncio.get_running_loop().call_later(_RESTART_PAUSE_S, self._start_again)
+            self._failures = self._failures + 1 if time.monotonic() - self._launched_s < _LIVES_S else 0
+            pause_s = min(_RESTART_PAUSE_S * 2 ** min(self._failures, 10), _LONGEST_PAUSE_S)
+            if self._failures > 1:
+                _log.error(
+                    "the spawner has ended %s times soon after its start, so no job can begin: its log, jobs.log, says "
+                    "why; it is started again in %g s",
+                    self._failures,
+                    pause_s,
+                )
+            else:
+                _log.warning("the spawner has ended; starting it again")
+            asyncio.get_running_loop().call_later(pause_s, self._start_again)
 
     def _drop(self) -> None:
         if self._control is not None:

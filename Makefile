@@ -18,8 +18,8 @@ SLOW   := tests/system tests/real
 LONG   := $(foreach name,system/test_package system/test_kills system/test_master_campaign real/test_kvm_kills \
           system/test_backup_chains system/test_htools_cluster real/test_kvm_maintenance system/test_interrupted \
           system/test_replicated_instance system/test_maintd_balance real/test_kvm_hotplug system/test_state_cache \
-          real/test_backup_chains system/test_master_failover system/test_mirrored_instance system/test_maintd \
-          system/test_failover_interrupted system/test_watcher_rest,tests/$(name).py)
+          real/test_backup_chains real/test_mirrored_faults system/test_master_failover system/test_mirrored_instance \
+          system/test_maintd system/test_failover_interrupted system/test_watcher_rest,tests/$(name).py)
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
 FILES_AT_ONCE ?= 4
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder

@@ -208,6 +208,20 @@ def test_a_lost_or_bad_copy_is_made_anew(instance: FakeBed) -> None:
     whole(bed)
 
 
+def test_copies_that_grew_unasked_are_noted_in_the_configuration(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    bed.run("gnt-instance", "shutdown", NAME)
+    for node in ("node2", "node3"):
+        bed.run("sh", "-c", f"truncate -s 12M /srv/ganeti/file-storage/{NAME}/*.disk0", node=node)
+    assert f"Disk 0 of instance {NAME} has 12 MiB, not 8: corrected" in bed.run("gnt-cluster", "repair-disk-sizes")
+    assert bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.size/0", NAME).strip() == "12M"
+    assert "corrected" not in bed.run("gnt-cluster", "repair-disk-sizes", NAME)
+    bed.run("gnt-instance", "startup", NAME)
+    whole(bed)
+    assert "ERROR" not in bed.run("gnt-cluster", "verify")
+
+
 def test_a_node_that_is_lost_for_good_is_left(instance: FakeBed) -> None:
     """Its primary is gone: the instance lives on at the secondary, and gets another one."""
     bed = instance

@@ -30,6 +30,11 @@ if [ -e {HOLD} ]; then head -c 1000000 >/dev/null; touch {HOLD}.begun; while tru
 exec ./at-once
 """
 """An import that stays in the middle while somebody wants that."""
+RESETS = (
+    "nft add table inet cut && nft add chain inet cut in '{ type filter hook input priority 0; }' && "
+    "nft add rule inet cut in tcp flags '& rst == 0' tcp sport 32768-65535 tcp dport 32768-65535 reject with tcp reset"
+)
+"""Every packet of a transfer is answered by a reset; node calls and remote APIs use another port."""
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +160,35 @@ def test_an_interruption_in_the_middle_leaves_the_source_as_before(bed: FakeBed,
     assert (sums(bed, "node1"), leftovers(bed)) == (before, "")
 
 
+def test_a_dropped_connection_leaves_the_source_as_before(bed: FakeBed) -> None:
+    before = sums(bed, "node1")
+    process = begin(bed)
+    for node in NODES:
+        bed.run("sh", "-c", RESETS, node=node)
+    try:
+        out, errors = process.communicate(timeout=180)  # type: ignore[attr-defined]
+    finally:
+        for node in NODES:
+            bed.run("nft", "delete", "table", "inet", "cut", node=node)
+    assert process.returncode == 1 and "web was not moved" in errors, f"{out}{errors}"  # type: ignore[attr-defined]
+    assert instances(bed) == AS_BEFORE
+    assert (sums(bed, "node1"), leftovers(bed)) == (before, "")
+
+
+def test_a_full_destination_leaves_the_source_as_before(bed: FakeBed) -> None:
+    before = sums(bed, "node1")
+    bed.run("sh", "-c", f"mkdir -p {STORAGE} && mount -t tmpfs -o size=4m none {STORAGE}", node="node2")
+    try:
+        said = bed.run(*MOVE, TO_NODE, "web", expect=1)
+    finally:
+        bed.run("umount", STORAGE, node="node2")
+    assert "web was not moved" in said and "MiB are needed and" in said and "Traceback" not in said, said
+    assert instances(bed) == AS_BEFORE
+    assert sums(bed, "node1") == before
+    left = leftovers(bed).split()  # the key of a prepared move goes with the next preparation
+    assert all(path.startswith("/run/ganeti/crypto/x509-") for path in left), left
+
+
 def test_an_instance_moves_with_all_it_has(bed: FakeBed) -> None:
     before = sums(bed, "node1")
     said = bed.run(*MOVE, TO_NODE, "--compress=gzip-fast", "web")
@@ -174,3 +208,28 @@ def test_it_may_stay_where_it_is_and_run_again_while_its_dumps_are_sent(bed: Fak
     assert said.index("Starting instance web") < said.index("Sending disk 0 of web")
     assert instances(bed) == ("web-copy|Y\n", "web|Y\n")
     assert (sums(bed, "node1", "web-copy"), leftovers(bed)) == (sums(bed, "node2"), "")
+
+
+def test_a_destination_that_dies_leaves_the_source_as_before(bed: FakeBed) -> None:
+    """It moves back to where it was copied from: the other cluster's master, its only node, dies meanwhile."""
+    bed.run("gnt-instance", "remove", "-f", "--shutdown-timeout=0", "web", node="node2")
+    bed.run("gnt-instance", "rename", "web-copy", "web", expect=None)
+    name = bed.run("gnt-instance", "list", "--no-headers", "-o", "name").strip()
+    before, words = sums(bed, "node1", name), f"{' '.join(MOVE)} {TO_NODE} {name} & echo $! > /root/pid; wait $!"
+    bed.run("sh", "-c", f"rm -f {HOLD}.begun; touch {HOLD}", node="node2")
+    process = machine.popen(bed.layout, "node1", "sh", "-c", words)
+    begun = f"ls {HOLD}.begun 2>/dev/null; true"
+    bed.wait(lambda: bed.run("sh", "-c", begun, node="node2") != "", "the other cluster has a part of the disk")
+    machine.kill(bed.layout, bed.layout.node("node2"))
+    try:
+        out, errors = process.communicate(timeout=300)
+    finally:
+        machine.start(bed.layout, bed.layout.node("node2"))
+    assert process.returncode == 1 and f"{name} was not moved" in errors, f"{out}{errors}"
+    assert bed.run("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "name,oper_state") == f"{name}|Y\n"
+    assert sums(bed, "node1", name) == before
+    bed.run("rm", "-f", HOLD, node="node2")
+    bed.wait(
+        lambda: bed.run("gnt-instance", "list", "--no-headers", node="node2", expect=None) == "", "it has nothing", 120
+    )
+    bed.wait(lambda: leftovers(bed) == "", f"nothing is left: {leftovers(bed)}")

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 
 import pytest
-from tests.system import documented
+from tests.system import documented, secret_watch
 from tests.system.fake_bed import FakeBed
 
+from ganeti.node.certificates import Authority, request_certificate, sign_request
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine
 
@@ -70,6 +71,13 @@ class Story:
     def status(self, login: str, node: str = "node1") -> str:
         """What the remote API answers to who wants to change something."""
         return self.run("sh", "-c", f"{ASK} {login} -X PUT 'https://{node}:5080/2/tags?tag=seen'")
+
+    def opens(self, certificate: str) -> bool:
+        """Whether the node daemon of the master obeys who has this file on node 2."""
+        url = "https://node1:1811/version"
+        answer = self.run("sh", "-c", f"{ASK} -X POST --cert {certificate} {url}; true", node="node2")
+        assert re.fullmatch(r"\d{3}", answer), answer
+        return answer not in ("000", "401", "403")
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +141,62 @@ def test_a_known_password_is_changed_in_the_file(story: Story) -> None:
     write_users(story, PASSWORDS[1])
     story.bed.wait(lambda: story.status(fresh) == "200", "the remote API to read the file again", every_s=0.2)
     assert story.status(former) == "401"
+
+
+def take_out(story: Story, node: str) -> None:
+    """The first step of the page for a node in wrong hands."""
+    out, *rest = documented.steps_after_a_theft()
+    assert [command.split()[1] for command in out] == ["modify", "failover", "remove"] and len(rest) == 3
+    for command in out:
+        story.type(command.replace("NODE", node))
+
+
+def test_an_ordinary_node_is_in_wrong_hands(story: Story) -> None:
+    layout = story.bed.layout
+    story.run("gnt-instance", "add", "-o", "noop+default", "-t", "diskless", "--no-name-check", "-n", "node3", "web1")
+    stolen = story.keys("`hmac.key` `cluster-domain-secret` `rapi.pem` `spice.pem`")
+    take_out(story, "node3")
+    machine.kill(layout, layout.node("node3"))
+    where, status = story.run("gnt-instance", "list", "--no-headers", "-o", "pnode,status", "web1").split()
+    assert where in ("node1", "node2") and status == "running"
+    renew, *_ = documented.steps_after_a_theft()[1]
+    story.type(renew)
+    now = story.keys("`hmac.key` `cluster-domain-secret` `rapi.pem` `spice.pem`")
+    kept = {place for place, text in stolen.items() if now.get(place) == text and place[0] != "node3"}
+    assert kept == set()
+    machine.start(layout, layout.node("node3"))
+    story.add("node3")
+    cluster.wait_for_answering(layout, [layout.node("node3")])
+    story.is_whole()
+
+
+def test_a_candidate_is_in_wrong_hands(story: Story) -> None:
+    """The thief has copies of everything on it, and a token that somebody has left there."""
+    story.run(
+        "sh", "-c", f"umask 077; cp {DATA}/client.pem /root/stolen.pem; cp /root/.ssh/id_rsa /root/", node="node2"
+    )
+    authority = Authority(*(story.run("cat", f"{DATA}/{name}", node="node2") for name in ("ca.key", "ca.pem")))
+    token = story.run("gnt-cluster", "token", "--role", "administrator", "add", "deploy")
+    [token] = re.findall(r"gnt_\S+", token)
+    secret_watch.keep(story.bed.layout, "token of the test", token)
+    bearer = f'-H "Authorization: Bearer {token}"'
+    story.bed.wait(lambda: story.status(bearer) == "200", "the token to be good", every_s=0.2)
+    assert story.opens("/root/stolen.pem")
+
+    take_out(story, "node2")
+    assert not story.opens("/root/stolen.pem")
+    _, (renew, *more), change, _ = documented.steps_after_a_theft()
+    assert len(more) == 1 and change == ["gnt-cluster token"]
+    story.type(f"{renew} {more[0]}")
+    story.type(f"{change[0]} list")
+    story.type(f"{change[0]} revoke deploy")
+    story.bed.wait(lambda: story.status(bearer) == "401", "the token to be refused", every_s=0.2)
+
+    key, request = request_certificate()
+    name = story.run("gnt-cluster", "info").split("Cluster name: ")[1].split()[0]
+    forged = key + sign_request(authority, request, "node3", name, [story.bed.layout.node("node3").address], days=10)
+    put = ("sh", "-c", "umask 077; cat >/root/forged.pem")
+    assert machine.run(story.bed.layout, "node2", *put, text=forged).returncode == 0
+    assert not story.opens("/root/forged.pem")
+    ssh = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o IdentitiesOnly=yes -i /root/id_rsa node3 true"
+    story.run("sh", "-c", ssh, node="node2", expect=255)

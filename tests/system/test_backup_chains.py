@@ -9,10 +9,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes.unread_file_systems import btrfs, ntfs
 from tests.system.fake_bed import FakeBed
 
 from ganeti.base.addresses import host_and_port
@@ -262,6 +263,31 @@ def test_one_file_comes_out_of_a_backup_without_a_restore(fake_bed: FakeBed, tmp
         *fetch, "--backup", oldest, "web", "/etc/hostname", expect=1
     )
     assert fake_bed.run("sh", "-c", LEFT) == ""
+    fake_bed.check()
+
+
+@pytest.mark.parametrize(("kind", "image"), [("btrfs", btrfs), ("ntfs", ntfs)])
+def test_a_file_of_a_file_system_that_is_not_read_is_refused_with_the_way_to_it(
+    fake_bed: FakeBed, kind: str, image: Callable[[], bytes]
+) -> None:
+    kept = fake_bed.layout.node("node2").upper / "srv"
+    (kept / "before.img").write_bytes(next((fake_bed.layout.node("node2").disks / "web").iterdir()).read_bytes())
+    (kept / "other.img").write_bytes(image())
+    write(fake_bed, "web", 0, 4, "/srv/other.img")
+    try:
+        unread, _ = backup(fake_bed, "web")
+        said = fake_bed.run("gnt-backup", "files", "web")
+        assert re.search(rf"^ +0 +- - +{kind} .* no: restore it as a new instance$", said, re.M), said
+        said = fake_bed.run("gnt-backup", "fetch", "-o", "/srv/none", "web", "/etc/hostname", expect=1)
+        assert (
+            f"/etc/hostname cannot be read out of backup {unread}: disk 0 ({kind}) cannot be read here, only ext2, "
+            "ext3, ext4, FAT and XFS can: restore the backup under a new name and look from inside (gnt-backup "
+            "restore --no-nics)"
+        ) in said, said
+        fake_bed.run("gnt-backup", "forget", "--backup", unread, "web")
+    finally:
+        write(fake_bed, "web", 0, 16, "/srv/before.img")
+    assert fake_bed.run("sh", "-c", f"ls /srv/none 2>/dev/null; {LEFT}") == ""
     fake_bed.check()
 
 

@@ -86,8 +86,9 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     fake_bed.wait(lambda: bool(_processes(fake_bed, "ganeti-noded")), "the node daemon is started")
     _kill(fake_bed, words[-1])
     joining.communicate(timeout=60)
-    fake_bed.wait(lambda: "noded" in fake_bed.run("sh", "-c", DAEMONS, node="node2"), "it starts all the same")
+    fake_bed.wait(lambda: not _processes(fake_bed, "start-stop-daemon"), "nobody starts it any more")
     fake_bed.run("ganeti-watcher", node="node2")
+    fake_bed.wait(lambda: not _processes(fake_bed, "ganeti-noded"), "one that still came up without keys has ended")
     assert fake_bed.run("sh", "-c", FILES, node="node2") == before
     assert fake_bed.run("sh", "-c", DAEMONS, node="node2") == ""
     fake_bed.run(*words, node="node2")

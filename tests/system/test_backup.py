@@ -45,6 +45,14 @@ def exports(fake_bed: FakeBed) -> str:
     return fake_bed.run("gnt-backup", "list", "--no-headers", "--separator=:")
 
 
+def imported(fake_bed: FakeBed, *options: str) -> None:
+    """What node1 keeps is on the disk of an instance that is made from it on node2."""
+    before = sums(fake_bed, "node2", f"{STORAGE}/web")
+    fake_bed.run("gnt-backup", "import", "--src-node=node1", "--src-dir=web", "-n", "node2", *options, "copy")
+    assert sums(fake_bed, "node2", f"{STORAGE}/copy") == before == sums(fake_bed, "node1", EXPORTS)
+    fake_bed.run("gnt-instance", "remove", "-f", "copy")
+
+
 def test_a_stopped_instance_comes_back_under_another_name(fake_bed: FakeBed) -> None:
     before = sums(fake_bed, "node2", STORAGE)
     fake_bed.run("gnt-backup", "export", "-n", "node1", "web")
@@ -65,6 +73,7 @@ def test_a_running_one_goes_on_and_only_the_newest_export_is_kept(fake_bed: Fake
     assert sums(fake_bed, "node1", EXPORTS) == before
     for node in ("node1", "node2"):
         assert ".copy" not in fake_bed.run("ls", "-R", EXPORTS, node=node, expect=None)
+    imported(fake_bed, "--compress=gzip-fast")
     said = fake_bed.run("gnt-backup", "export", "--shutdown-timeout=0", "-n", "node2", "web")
     assert "Removing the older export of web from node1" in said
     assert exports(fake_bed) == "node2:web\n"
@@ -86,14 +95,22 @@ def test_dumps_are_compressed_by_a_program_of_the_site(fake_bed: FakeBed) -> Non
     fake_bed.run("gnt-backup", "export", *options, "-n", "node1", "web")
     assert sums(fake_bed, "node1", EXPORTS) == sums(fake_bed, "node2", STORAGE)
     assert "-d" in fake_bed.run("cat", "/tmp/sitezip.log").split()
+    imported(fake_bed, "--compress=sitezip")
     fake_bed.check()
 
 
 def test_a_helper_guest_works_on_the_disks_before_they_are_dumped(fake_bed: FakeBed) -> None:
     """The helper runs in the instance's place; here somebody else ends it."""
+    both = ("--noshutdown", "--zero-free-space")
+    said = fake_bed.run("gnt-backup", "export", "--zeroing-timeout-fixed=5", "-n", "node1", "web", expect=1)
+    assert "A time for zeroing is given without --zero-free-space: add it" in said
+    said = fake_bed.run("gnt-backup", "export", "--noshutdown", "--remove-instance", "-n", "node1", "web", expect=1)
+    assert "cannot be removed without stopping it" in said
     said = fake_bed.run("gnt-backup", "export", "--zero-free-space", "-n", "node1", "web", expect=1)
     assert "name its image first (gnt-cluster modify --zeroing-image IMAGE)" in said
     fake_bed.run("gnt-cluster", "modify", "--zeroing-image", "/srv/zero.img")
+    said = fake_bed.run("gnt-backup", "export", *both, "-n", "node1", "web", expect=1)
+    assert "Free space of a running guest cannot be zeroed: leave --noshutdown or --zero-free-space out" in said
     said = fake_bed.run(
         "gnt-backup", "export", "--shutdown-timeout=0", "--zero-free-space", "-n", "node1", "web", expect=1
     )

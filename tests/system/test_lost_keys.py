@@ -18,7 +18,7 @@ from tests.system.fake_bed import FakeBed
 
 from ganeti.node.certificates import Authority, request_certificate, sign_request
 from ganeti.tools.testbed import bed as testbed
-from ganeti.tools.testbed import cluster, machine
+from ganeti.tools.testbed import cluster, machine, processes
 
 pytestmark = [
     pytest.mark.daemons,
@@ -200,3 +200,29 @@ def test_a_candidate_is_in_wrong_hands(story: Story) -> None:
     assert not story.opens("/root/forged.pem")
     ssh = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o IdentitiesOnly=yes -i /root/id_rsa node3 true"
     story.run("sh", "-c", ssh, node="node2", expect=255)
+
+
+def test_a_node_that_has_lost_everything(story: Story) -> None:
+    *_, (readd, *_) = documented.steps_after_a_theft()
+    assert fnmatch(readd, "gnt-node add --readd NODE")
+    story.run("node-cleanup", "--yes-do-it", node="node2")
+    story.add("node2")
+    script = f"/usr/lib/ganeti/daemon-util stop-all; rm -rf {DATA}/* /root/.ssh/id_rsa* /root/.ssh/id_ed25519*"
+    story.run("sh", "-c", script, node="node3")
+    story.type(readd.replace("NODE", "node3"))
+    cluster.wait_for_answering(story.bed.layout, [story.bed.layout.node(node) for node in ("node2", "node3")])
+    story.run("gnt-cluster", "modify", "--candidate-pool-size=3")  # two that vote when the master is lost
+    story.is_whole()
+
+
+def test_the_master_is_lost_with_everything_on_it(story: Story) -> None:
+    *_, (_, failover) = documented.steps_after_a_theft()
+    assert failover == "gnt-cluster master-failover"
+    layout = story.bed.layout
+    machine.kill(layout, layout.node("node1"))
+    story.type(failover, node="node2")
+    processes.wait_for(
+        lambda: machine.run(layout, "node2", "gnt-debug", "delay", "-n", "node3", "0.01").returncode == 0,
+        60,
+        "jobs of the new master",
+    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.master.config.indexes import address_space
 from ganeti.model.configuration import Draft
 from ganeti.model.network_pool import pool_of
 from ganeti.model.objects import Nic, NodeGroup
@@ -25,6 +26,7 @@ def connected(
     """
     pools = {}
     found = []
+    _refuse_taken(view, nics, [nic.uuid for nic in before])
     for index, nic in enumerate(nics):
         if nic.network is None:
             found.append(nic)
@@ -58,6 +60,27 @@ def connected(
             raise PrerequisiteError(f"NIC {index}: {err.message}", NOT_UNIQUE) from err
         found.append(replace(nic, ip=address, nicparams=dict(nicparams)))
     return found
+
+
+def _refuse_taken(view: ConfigView, nics: Sequence[Nic], leaving: Sequence[str]) -> None:
+    """Raise `PrerequisiteError` where a NIC outside networks has the address of another one on the same link."""
+    wanted = {_place(nic): index for index, nic in enumerate(nics) if nic.network is None and nic.ip}
+    if not wanted:
+        return
+    ours = {*leaving, *(nic.uuid for nic in nics)}
+    others = [(each.name, nic) for each in view.instances() for nic in each.nics if nic.uuid not in ours]
+    others += [("this instance", nic) for index, nic in enumerate(nics) if wanted.get(_place(nic), index) != index]
+    for name, nic in others:
+        index = wanted.get(_place(nic))
+        if index is not None:
+            raise PrerequisiteError(
+                f"NIC {index}: IP address {nic.ip} is that of a NIC of {name} on the same link: choose another one",
+                NOT_UNIQUE,
+            )
+
+
+def _place(nic: Nic) -> tuple[str, str | None]:
+    return address_space(nic), nic.ip
 
 
 def chosen(before: Sequence[Nic], after: Sequence[Nic]) -> list[int]:

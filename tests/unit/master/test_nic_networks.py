@@ -111,3 +111,25 @@ def test_two_jobs_that_chose_the_same_address_get_two(ctx: FakeContext) -> None:
     assert [add("01", [0]), add("02", [0])] == ["192.0.2.2", "192.0.2.3"]
     with pytest.raises(PrerequisiteError, match="in use by an instance already"):
         add("03", [])
+
+
+def test_one_address_outside_networks_is_given_once_on_a_link(ctx: FakeContext) -> None:
+    routed = {"mode": "routed", "ip": "203.0.113.7", "link": "lo"}
+    create(ctx, "web1", routed)
+    before = ctx.config.view().cluster.serial_no
+    with pytest.raises(
+        PrerequisiteError, match=r"NIC 0: IP address 203.0.113.7 is that of a NIC of web1 on the same link"
+    ):
+        create(ctx, "web2", routed)
+    with pytest.raises(PrerequisiteError, match=r"NIC 1: IP address 203.0.113.8 is that of a NIC of this instance"):
+        create(ctx, "web2", routed, nics=[routed | {"ip": "203.0.113.8"}] * 2)
+    assert ctx.config.view().cluster.serial_no == before
+    assert create(ctx, "web2", routed | {"link": "eth9"}).ip == "203.0.113.7", "another link is another network"
+    modify = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web2"}
+    with pytest.raises(PrerequisiteError, match=r"203.0.113.7 is that of a NIC of web1"):
+        run(decode(modify | {"nics": [["modify", 0, {"link": "lo"}]]}), ctx)
+    run(decode(modify | {"nics": [["modify", 0, {"ip": "203.0.113.9"}]]}), ctx)
+    run(decode(modify | {"nics": [["modify", 0, {"link": "lo"}]]}), ctx)
+    run(
+        decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web1", "nics": [["modify", 0, {"vlan": ""}]]}), ctx
+    )

@@ -77,10 +77,10 @@ def _claims_of_instance(instance: Instance) -> Iterator[Claim]:
         if nic.mac:
             yield Claim("MAC address", nic.mac.lower())
         if nic.ip:
-            yield Claim(f"IP address in {_address_space(nic)}", nic.ip)
+            yield Claim(f"IP address in {address_space(nic)}", nic.ip)
 
 
-def _address_space(nic: Nic) -> str:
+def address_space(nic: Nic) -> str:
     """Addresses are unique within a network; without one, within what the NIC itself says of mode and link."""
     if nic.network is not None:
         return f"network {nic.network}"

@@ -98,6 +98,34 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     fake_bed.run("gnt-node", "remove", "node2")
 
 
+def test_a_node_whose_job_is_killed_is_taken_out_again_and_the_next_try_works(fake_bed: FakeBed) -> None:
+    """Killed when the configuration has the node; the command does not know then how that ends."""
+    record = fake_bed.data("node2") / "joining"
+    pauses = ",".join(f"job-committed-{step}" for step in range(1, 20))
+    fake_bed.run("daemon-util", "stop", "ganeti-luxid")
+    fake_bed.run("env", f"GANETI_PAUSE_AT={pauses}", "daemon-util", "start", "ganeti-luxid")
+    adding = machine.popen(fake_bed.layout, "node1", *ADD, "node2")
+    fake_bed.wait(lambda: bool(list(fake_bed.stopped())), "its job has entered the node")
+    fake_bed.wait(lambda: len(fake_bed.config()["nodes"]) == 2, "config.data has it, too")
+    os.kill(next(iter(fake_bed.stopped())), signal.SIGKILL)
+
+    def has_ended() -> bool:
+        fake_bed.let_go_on()
+        return adding.poll() is not None
+
+    fake_bed.wait(has_ended, "the end of the command")
+    adding.communicate(timeout=60)
+    assert adding.returncode
+    fake_bed.run("daemon-util", "stop", "ganeti-luxid")
+    fake_bed.run("daemon-util", "start", "ganeti-luxid")
+    fake_bed.wait(lambda: len(fake_bed.config()["nodes"]) == 1, "the node is taken out again")
+    assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1"]
+    fake_bed.run(*ADD, "node2")
+    assert not record.exists()
+    fake_bed.run("gnt-node", "remove", "node2")
+    fake_bed.check()
+
+
 def _told(record: Path) -> str:
     """What a joining has written down; nothing where there is none."""
     try:

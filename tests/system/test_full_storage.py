@@ -65,6 +65,7 @@ def check(fake_bed: FakeBed) -> None:
 
 def test_a_reinstallation_without_room_loses_nothing(full: FakeBed) -> None:
     before = described(full)
+    data = full.run("sha256sum", before["disk"]["logical_id"][1])
     command = [
         "gnt-instance",
         "reinstall",
@@ -79,6 +80,7 @@ def test_a_reinstallation_without_room_loses_nothing(full: FakeBed) -> None:
     said = full.run(*command, expect=1)
     assert "cannot be filled: No space left on device; 0 MiB are free there: make room there and try again" in said
     assert described(full) == before
+    assert full.run("sha256sum", before["disk"]["logical_id"][1]) == data
     full.check()
     full.run("rm", BALLAST)
     full.run(*command)

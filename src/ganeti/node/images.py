@@ -4,6 +4,7 @@
 Only raw images: one that names other files inside (qcow2 can) would let whoever made it read the node's files.
 """
 
+import errno
 import os
 import stat
 import urllib.error
@@ -22,12 +23,15 @@ _MODE = 0o600
 def copy_onto(image: str, target: str) -> int:
     """Write *image* onto the disk at *target*, durably; gives its size in bytes. Raises `BlockDeviceError`.
 
-    Parts that hold the same already are left alone, so that a sparse disk stays one.
+    Parts that hold the same already are left alone, so that a sparse disk stays one. An image in a file for which the
+    file system has no room is refused before anything is written; of one at a URL nobody knows how much it holds.
     """
     with _opened(image) as source:
         try:
             with open(target, "r+b", buffering=0) as disk:
                 size = os.lseek(disk.fileno(), 0, os.SEEK_END)
+                if image.startswith("/"):
+                    _check_room(image, source, disk)
                 position = _copy(image, source, disk, size)
                 os.fsync(disk.fileno())
         except OSError as err:
@@ -52,6 +56,30 @@ def copy_into(image: str, path: str) -> int:
         finally:
             unlink(fresh)
     return size
+
+
+def _check_room(image: str, source: BinaryIO, target: BinaryIO) -> None:
+    """Raise `OSError` where the image does not fit into what a sparse disk has and what is free beside it."""
+    descriptor = target.fileno()
+    found = os.fstatvfs(descriptor)
+    free = found.f_bavail * found.f_frsize
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or os.fstat(source.fileno()).st_size <= free:
+        return
+    position = needed = 0
+    while chunk := _chunk(image, source):
+        if any(chunk) and _is_hole(descriptor, position, len(chunk)):
+            needed += len(chunk)
+        position += len(chunk)
+    if needed > free:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    source.seek(0)
+
+
+def _is_hole(descriptor: int, position: int, length: int) -> bool:
+    try:
+        return os.lseek(descriptor, position, os.SEEK_DATA) >= position + length
+    except OSError:  # ENXIO: no data from here on
+        return True
 
 
 def _copy(image: str, source: BinaryIO, target: BinaryIO, room: int | None) -> int:

@@ -26,7 +26,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.mirrord.telling import WAIT_S
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
-from ganeti.node.storage.mirror.places import read_kept
+from ganeti.node.storage.mirror.places import identity, kept_file, read_kept
 from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY
 from ganeti.system.boot import process_start
 
@@ -452,6 +452,22 @@ def test_a_disk_whose_storage_daemon_dies_while_it_grows_keeps_its_size(pair: Pa
     run(pair.two.driver.ungrow(disk))
     pair.wait_equal(disk, pair.one)
     assert pair.are_equal(disk) and pair.one.image(disk).stat().st_size == disk.size_mib * MIB
+
+
+def test_a_disk_whose_record_cannot_be_written_leaves_nothing_open(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    for node in pair.nodes:
+        run(node.driver.deactivate(disk))
+    record = kept_file(str(pair.one.image(disk)))
+    subprocess.run(["chattr", "+i", record], check=True)
+    try:
+        with pytest.raises(BlockDeviceError):
+            run(pair.one.driver.activate(disk, "web1"))
+    finally:
+        subprocess.run(["chattr", "-i", record], check=True)
+    assert pair.one.storage_daemons() == []
+    assert not list(Path(pair.one.places.directory).glob(f"{identity(disk.uuid)}.*"))
+    pair.use(disk, pair.one, pair.two)
 
 
 def test_a_copy_is_made_equal_at_the_rate_that_is_set(pair: Pair) -> None:

@@ -88,19 +88,22 @@ class Disk:
     async def open(self, wanted: Opened) -> str:
         """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""
         async with self._lock:
-            if wanted.role == PRIMARY:
-                await self._become_primary(wanted)
-            else:
-                await self._become_secondary(wanted)
+            try:
+                if wanted.role == PRIMARY:
+                    await self._become_primary(wanted)
+                else:
+                    await self._become_secondary(wanted)
+            except BaseException:
+                if self.opened.role == CLOSED:  # nobody closes what was never open
+                    await _forget(self._places, self._daemon, self.opened.uuid)
+                raise
             return self.opened.export
 
     async def close(self) -> None:
         async with self._lock:
             await self._leave_primary()
             await self.link.close()
-            await self._daemon.hide()
-            await self._daemon.stop()
-            self._places.forget(self.opened.uuid)
+            await _forget(self._places, self._daemon, self.opened.uuid)
             self._record.opened = replace(self.opened, role=CLOSED)
 
     async def hand_over(self) -> None:
@@ -378,3 +381,10 @@ class Disk:
         job = await self._daemon.job()
         if job is not None and job.works and self._copying.in_sync:
             await self._copying.mark_equal(kept)
+
+
+async def _forget(places: Places, daemon: StorageDaemon, uuid: str) -> None:
+    """Nothing of a disk is in use here any more."""
+    await daemon.hide()
+    await daemon.stop()
+    places.forget(uuid)

@@ -49,6 +49,8 @@ def test_creations_at_once_never_overcommit(fake_bed, where, count, most):
     jobs = [int(line) for line in fake_bed.run("sh", "-c", f"{words} & wait").splitlines() if line.isdigit()]
     assert len(jobs) == count
     fake_bed.wait(lambda: all(fake_bed.job_status(job) in FINAL_STATUSES for job in jobs), "all creations end")
+    # A job's file has its end before config.data, which is written behind the commits.
+    fake_bed.wait(lambda: not any_half_made(fake_bed), "config.data has what was taken back")
     fake_bed.check()
     guests = fake_bed.guests()
     made, nodes = list(guests), [node for (node,) in guests.values()]
@@ -58,3 +60,7 @@ def test_creations_at_once_never_overcommit(fake_bed, where, count, most):
         assert len(made) == most, "what fits is made"
     for name in made:
         fake_bed.run("gnt-instance", "remove", "-f", "--shutdown-timeout=0", name)
+
+
+def any_half_made(fake_bed: FakeBed) -> bool:
+    return any(instance.get("forthcoming") for instance in fake_bed.config()["instances"].values())

@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 CAMPAIGN = bool(os.environ.get("GANETI_CAMPAIGN"))
-SAMPLES = 2
+SAMPLES = 1
 SEED = 2026
 
 

@@ -219,7 +219,13 @@ def test_keys_are_as_the_operators_page_says(bed: Layout) -> None:
                 mode, owner, place = line.split()
                 assert f"{mode} {owner}".startswith(wanted), f"{place} on {node} is {mode} {owner}, not {wanted}"
                 seen.add(name)
-    assert documented.key_files().keys() - seen <= {"client-former.*.pem", "spice.pem", "spice-ca.pem", "rapi/users"}
+    assert documented.key_files().keys() - seen <= {
+        "client-former.*.pem",
+        "joining",
+        "spice.pem",
+        "spice-ca.pem",
+        "rapi/users",
+    }
     secret = good(bed, "sh", "-c", "cd /var/lib/ganeti; find . -maxdepth 2 ! -type d ! -perm /o+r -printf '%P\\n'")
     unknown = {
         name

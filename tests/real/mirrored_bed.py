@@ -10,7 +10,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -33,7 +33,7 @@ RELAY, STORAGE_DAEMON = "ganeti-mirrord", "qemu-storage-daemon"
 BALLAST = "ballast"
 _STORAGE_SIZE = "96M"
 _RUN = "run/ganeti/mirror"
-_GO_ON_EVERY_S = 0.02
+_GO_ON_EVERY_S, _WRITE_EVERY_S = 0.02, 0.01
 
 
 class MirroredBed(FakeBed):
@@ -122,19 +122,8 @@ class MirroredBed(FakeBed):
     @contextlib.contextmanager
     def going_on(self) -> Iterator[None]:
         """Jobs do not stay stopped meanwhile."""
-        ended = threading.Event()
-
-        def let_go_on() -> None:
-            while not ended.wait(_GO_ON_EVERY_S):
-                self.let_go_on()
-
-        thread = threading.Thread(target=let_go_on)
-        thread.start()
-        try:
+        with again_and_again(self.let_go_on, _GO_ON_EVERY_S):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def has_ended(self, job: int) -> bool:
         return self.job_status(job) in FINAL_STATUSES
@@ -200,19 +189,26 @@ class Guest:
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Block after block meanwhile."""
-        ended = threading.Event()
-
-        def write_on() -> None:
-            while not ended.wait(0.01):
-                self.write()
-
-        thread = threading.Thread(target=write_on)
-        thread.start()
-        try:
+        with again_and_again(self.write, _WRITE_EVERY_S):
             yield
-        finally:
-            ended.set()
-            thread.join()
+
+
+@contextlib.contextmanager
+def again_and_again(act: Callable[[], object], every_s: float) -> Iterator[None]:
+    """Act beside what is done meanwhile, in a thread."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.wait(every_s):
+            act()
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _is_stopped(stat: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 from tests.system.fake_bed import MASTER, FakeBed
 
@@ -70,12 +71,7 @@ def finish_all(bed: FakeBed, job: int) -> None:
 
 def kill_one_at(bed: FakeBed, job: int, stop: int) -> bool:
     """As `kill_at`, of the stops of a job and of those it submits; False when all have ended before."""
-    for left in reversed(range(stop)):
-        pid = next_of_all(bed, job)
-        if pid is None:
-            return False
-        os.kill(pid, signal.SIGCONT if left else signal.SIGKILL)
-    return True
+    return kill_nth(lambda: next_of_all(bed, job), stop)
 
 
 def next_of_all(bed: FakeBed, job: int) -> int | None:
@@ -92,8 +88,13 @@ def next_of_all(bed: FakeBed, job: int) -> int | None:
 
 def kill_at(bed: FakeBed, job: int, stop: int) -> bool:
     """Let the job pass *stop* - 1 of its stops, and kill it at the next; False when it ended before."""
+    return kill_nth(lambda: next_stop(bed, job), stop)
+
+
+def kill_nth(next_stopped: Callable[[], int | None], stop: int) -> bool:
+    """Let *stop* - 1 stopped processes go on, and kill the next; False when there are not as many."""
     for left in reversed(range(stop)):
-        pid = next_stop(bed, job)
+        pid = next_stopped()
         if pid is None:
             return False
         os.kill(pid, signal.SIGCONT if left else signal.SIGKILL)

@@ -10,9 +10,8 @@ import time
 from contextlib import suppress
 
 from ganeti.base.errors import CommandError
-from ganeti.base.paths import Paths
-from ganeti.bootstrap.file_set import FileSet
-from ganeti.bootstrap.joining_record import Before, JoiningRecord, missing_directories, remove_unfinished
+from ganeti.bootstrap.file_set import FileSet, missing_directories
+from ganeti.bootstrap.joining_record import Before, JoiningRecord, remove_unfinished
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
 
@@ -96,11 +95,6 @@ class Attempt:
         for daemon in (*ANSWERING_DAEMONS[::-1], NODE_DAEMON):
             with suppress(CommandError):
                 self._machine.daemon_util("stop", daemon)
-
-
-def is_left(paths: Paths) -> bool:
-    """Whether a joining has left a record here, or is under way. Costs two system calls."""
-    return any(map(os.path.lexists, paths.joining_records))
 
 
 def settle_former(machine: Machine, *, is_member: bool | None = None) -> None:

@@ -104,10 +104,7 @@ class FileSet:
 
     def _find_missing_directories(self, path: str, fresh: list[Former]) -> list[str]:
         """Give those that are missing, the outermost first; those that nobody has noted go into *fresh*."""
-        missing: list[str] = []
-        while path and not os.path.isdir(path):
-            missing.insert(0, path)
-            path = os.path.dirname(path)
+        missing = missing_directories(path)
         for place in missing:
             if place not in self._known:
                 self._known.add(place)
@@ -118,3 +115,12 @@ class FileSet:
         if fresh:
             self._record(fresh)
             self._former += fresh
+
+
+def missing_directories(path: str) -> list[str]:
+    """Give what is to be made for *path* to be a directory, the outermost first."""
+    missing: list[str] = []
+    while path and not os.path.isdir(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    return missing

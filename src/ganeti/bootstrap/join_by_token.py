@@ -42,6 +42,8 @@ _ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEE
 _SECRET_BYTES, _DIGEST_BYTES = 16, 32
 _STRANGERS_LINE_BYTES = 4096
 _LINE_BYTES = 16 * 1024 * 1024
+_TIMED = ("prepare", "setup")
+"""Parts of the request that are sent with the master's clock."""
 _PIECE_BYTES = 65536
 
 
@@ -187,7 +189,7 @@ def _serve(
                     continue
                 stays()
                 tls.settimeout(_SET_UP_S)
-                lines.send({step: _timed(request) for step, request in requests.items()})
+                lines.send({**requests, **{step: {**requests[step], "time_s": time.time()} for step in _TIMED}})
                 failure = lines.receive(_LINE_BYTES).get("error")
             except (OSError, ValueError, RecursionError):
                 guesses.note(peer)
@@ -196,11 +198,6 @@ def _serve(
                 raise CommandError(f"{name} could not be set up: {failure}")
             return TokenJoining(lines, held.pop_all())
     raise CommandError(f"{name} has not joined in time: run gnt-node token again, and then gnt-node join there")
-
-
-def _timed(request: Any) -> Any:
-    """A part of the request with the master's clock, if it has a place for that."""
-    return {**request, "time_s": time.time()} if isinstance(request, dict) else request
 
 
 @contextmanager

@@ -195,14 +195,5 @@ def remove_unfinished(paths: Paths) -> None:
         os.close(descriptor)
 
 
-def missing_directories(path: str) -> list[str]:
-    """Give what is to be made for *path* to be a directory, the outermost first."""
-    missing: list[str] = []
-    while path and not os.path.isdir(path):
-        missing.insert(0, path)
-        path = os.path.dirname(path)
-    return missing
-
-
 def _under_way() -> PrerequisiteError:
     return PrerequisiteError("This machine is joining a cluster at this moment: wait until that has ended", WRONG_STATE)

@@ -129,3 +129,8 @@ def last_words(done: "subprocess.CompletedProcess[str]") -> str:
 def last_lines(text: str) -> str:
     """The last three lines that say something, in one."""
     return " / ".join([line for line in text.splitlines() if line.strip()][-3:])
+
+
+def has_joining(paths: Paths) -> bool:
+    """Whether a joining is under way here or has left a record (`attempt`, slow to import). Costs two system calls."""
+    return any(map(os.path.lexists, paths.joining_records))

@@ -18,8 +18,8 @@ from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
-from ganeti.bootstrap.attempt import is_left, take_back_interrupted
-from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.attempt import take_back_interrupted
+from ganeti.bootstrap.machine import Machine, has_joining
 from ganeti.daemons.node_daemon import ssconf_words
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def end_joining(environment: Environment) -> None:
     """What a killed joining has left is taken back, not served with: no cluster knows of it."""
-    if not is_left(environment.paths):
+    if not has_joining(environment.paths):
         return
     machine = Machine(environment.paths.root, environment.hostname)
     try:

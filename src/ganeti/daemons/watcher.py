@@ -15,7 +15,7 @@ from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitP
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
 from ganeti.bootstrap.demanded_daemons import demanded
-from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.machine import Machine, has_joining
 from ganeti.bootstrap.own_mastership import is_master, read_own_mastership
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S
 from ganeti.daemons.watcher_disks import DiskWork
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     environment = read_environment()
     paths = environment.paths
-    if not _is_node(paths) and not _has_joined_by_halves(paths):
+    if not _is_node(paths) and not has_joining(paths):
         return 0  # no node of a cluster, so nothing to watch
     try:
         os.makedirs(paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
@@ -70,13 +70,9 @@ def _is_node(paths: Paths) -> bool:
     return os.path.exists(paths.ssconf_file("cluster_name"))
 
 
-def _has_joined_by_halves(paths: Paths) -> bool:
-    return any(map(os.path.lexists, paths.joining_records))
-
-
 def _end_joining(environment: Environment) -> None:
     """What an interrupted joining has left here goes, or stays for good where this machine is a node."""
-    if not _has_joined_by_halves(environment.paths):
+    if not has_joining(environment.paths):
         return
     from ganeti.daemons.watcher_joining import end_joining  # seldom needed, and slow to import
 

@@ -14,11 +14,11 @@ from tests.unit.bootstrap.test_joining import AUTHORITY, KEY
 
 from ganeti.base.errors import CommandError, PrerequisiteError
 from ganeti.bootstrap import joining_machine
-from ganeti.bootstrap.attempt import Attempt, is_left, take_back_interrupted
+from ganeti.bootstrap.attempt import Attempt, take_back_interrupted
 from ganeti.bootstrap.init import init_cluster
 from ganeti.bootstrap.join import Joining
 from ganeti.bootstrap.join_by_token import TokenJoining
-from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.machine import Machine, has_joining
 from ganeti.bootstrap.prepare_join import prepare
 from ganeti.daemons import noded, watcher_joining
 from ganeti.daemons.watcher_joining import JOB_WITHIN_S, ask_membership, end_joining
@@ -78,9 +78,9 @@ def test_nobody_touches_a_joining_that_is_under_way(
     end_joining(machine, lambda paths, name: False, later)
     noded.end_joining(Environment(machine.paths, "node1"))
     assert ensure_dirs.main([]) == 0
-    assert Path(machine.paths.server_cert).exists() and is_left(machine.paths)
+    assert Path(machine.paths.server_cert).exists() and has_joining(machine.paths)
     begun.take_back()
-    assert not is_left(machine.paths)
+    assert not has_joining(machine.paths)
 
 
 @pytest.mark.parametrize("program", ["ensure-dirs", "ganeti-noded"])
@@ -95,7 +95,7 @@ def test_a_daemon_does_not_start_with_what_a_killed_joining_has_left(
     else:
         noded.end_joining(Environment(machine.paths, "node1"))
     assert {path: what for path, what in now(machine).items() if path in before} == before
-    assert not is_left(machine.paths) and not Path(machine.paths.server_cert).exists()
+    assert not has_joining(machine.paths) and not Path(machine.paths.server_cert).exists()
 
 
 def test_a_cluster_is_made_where_a_joining_was_interrupted(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_node_cleanup_puts_keys_back_that_a_joining_has_replaced(machine: Any) -
 def test_a_node_that_the_cluster_knows_keeps_everything(machine: Any) -> None:
     interrupted(machine, asked=True)
     end_joining(machine, lambda paths, name: True, later)
-    assert Path(machine.paths.server_cert).exists() and not is_left(machine.paths)
+    assert Path(machine.paths.server_cert).exists() and not has_joining(machine.paths)
     assert machine.told == []
 
 
@@ -136,7 +136,7 @@ def test_only_the_answer_without_a_node_daemon_takes_a_machine_back(
     end_joining(machine, lambda paths, name: left.pop(0), later)
     assert (left, machine.told) == ([], told)
     assert Path(machine.paths.server_cert).exists()
-    assert is_left(machine.paths) == (answers[-1] is None), "it is asked again in the next round"
+    assert has_joining(machine.paths) == (answers[-1] is None), "it is asked again in the next round"
 
 
 def test_the_candidates_are_asked(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,10 @@ from tests.fakes import pretend_machine as pretend
 from tests.unit.bootstrap.test_joining import AUTHORITY, KEY, OTHER, SECOND
 
 from ganeti.base.errors import CommandError
-from ganeti.bootstrap import attempt, joining_machine
+from ganeti.bootstrap import joining_machine
 from ganeti.bootstrap.attempt import take_back_interrupted
 from ganeti.bootstrap.joining_record import JoiningRecord
+from ganeti.bootstrap.machine import has_joining
 from ganeti.daemons.watcher_joining import JOB_WITHIN_S, end_joining
 from ganeti.node import certificates
 
@@ -209,7 +210,7 @@ def test_the_next_round_of_the_watcher_leaves_it_as_it_was(tmp_path: Path, kind:
             end = "kept"
             assert outcome(node, root)[0] == wanted[0]
             assert "ganeti-noded" in node.running()
-        assert not attempt.is_left(node.paths)
+        assert not has_joining(node.paths)
         assert end == "kept" or not apart(state(node, root), before)
         ends.add(end)
     assert ends == {"begun", "asked", "kept"}

@@ -5,6 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from ganeti.base.errors import ParameterError
 from ganeti.base.paths import Paths
 from ganeti.calls.luxi_pool import LuxiPool
 from ganeti.rapi.audit import AuditLog
@@ -15,9 +16,10 @@ from ganeti.rapi.server import Api, refusal
 from ganeti.rapi.users import UsersFile
 from ganeti.rapi.v3.events import EventFan
 from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
-from ganeti.system.environment import address_of, any_address
+from ganeti.system.environment import any_address
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpServer
+from ganeti.system.interface_address import interface_address
 from ganeti.system.shown_certificate import ShownCertificate
 from ganeti.system.tracing import Tracing
 from ganeti.system.unix_socket import allow_many_connections
@@ -81,7 +83,7 @@ async def serve(daemon: Daemon) -> None:
     forwarder = Forwarder(api.answer, paths, environment.hostname, relay, options.port, api.door)
     server = HttpServer(
         forwarder.answer,
-        address=_address(paths, options),
+        address=address_of(paths, options),
         port=options.port,
         tls=shown.context if shown is not None else None,
         door=forwarder.door,
@@ -104,13 +106,14 @@ async def serve(daemon: Daemon) -> None:
     await tracing.close()
 
 
-def _address(paths: Paths, options: Options) -> str:
+def address_of(paths: Paths, options: Options) -> str:
+    """Give the address to listen on; raises `DaemonRefused`."""
     if options.interface is None:
         return str(options.bind or any_address(paths))
     try:
-        return address_of(options.interface)
-    except OSError as err:
-        raise DaemonRefused(f"Interface {options.interface} has no IPv4 address: {err.strerror or err}") from err
+        return interface_address(options.interface, any_address(paths))
+    except ParameterError as err:
+        raise DaemonRefused(str(err)) from err
 
 
 def _relay(paths: Paths, shown: ShownCertificate | None) -> HttpRelay:

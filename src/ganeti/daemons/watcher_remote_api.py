@@ -6,10 +6,11 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 
-from ganeti.base.errors import CommandError
+from ganeti.base.errors import CommandError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.system.environment import any_address
 from ganeti.system.files import read_if_there
+from ganeti.system.interface_address import interface_address
 
 NAME = "ganeti-rapi"
 _PORT = 5080
@@ -49,7 +50,7 @@ class RemoteApi:
 
     def _answers(self) -> bool:
         words = self._words()
-        address = self._address or _value(words, "-b", "--bind") or any_address(self._paths)
+        address = self._address or self._told(words)
         port = int(_value(words, "-p", "--port") or _PORT)
         plain = "--no-ssl" in words
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -69,6 +70,17 @@ class RemoteApi:
             return False
         finally:
             connection.close()
+
+    def _told(self, words: Sequence[str]) -> str:
+        """Where the daemon listens that was started so."""
+        everywhere = any_address(self._paths)
+        interface = _value(words, "-i", "--interface")
+        if interface:
+            try:
+                return interface_address(interface, everywhere)
+            except ParameterError as err:
+                _log.warning("%s: %s", NAME, err)
+        return _value(words, "-b", "--bind") or everywhere
 
     def _words(self) -> list[str]:
         """How the running daemon was started."""

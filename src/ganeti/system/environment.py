@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which node this process belongs to: its paths and its name, from the process environment (D9)."""
 
-import fcntl
 import os
 import socket
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ganeti.base.paths import Paths
 
-_SIOCGIFADDR = 0x8915
-"""Of linux/sockios.h."""
-_INTERFACE_NAME_BYTES = 15
 _ANY_ADDRESS = {"2": "0.0.0.0", "10": "::"}
 """By the address family of the cluster, as ssconf has it."""
 
@@ -42,11 +37,3 @@ def any_address(paths: Paths) -> str:
     except OSError:
         family = ""
     return _ANY_ADDRESS.get(family, _ANY_ADDRESS["2"])
-
-
-def address_of(interface: str) -> str:
-    """Give the first IPv4 address of an interface; raises `OSError` where there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        request = struct.pack("256s", interface.encode()[:_INTERFACE_NAME_BYTES])
-        answer = fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)
-    return socket.inet_ntoa(answer[20:24])

@@ -72,6 +72,15 @@ def test_one_of_ipv6_is_asked_there(paths: Paths, monkeypatch: pytest.MonkeyPatc
     assert restarted == []
 
 
+def test_one_at_an_interface_is_asked_there(paths: Paths, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the cluster's addresses are: lo has 127.0.0.1."""
+    monkeypatch.setattr(watcher_remote_api, "any_address", lambda paths: "0.0.0.0")
+    monkeypatch.setitem(watcher_remote_api._HERE_BY, "0.0.0.0", "127.0.0.2")  # somebody else's
+    for words in (["-i", "lo"], ["--interface=lo"], ["-ilo", "-b", "127.0.0.2"]):
+        assert run(paths, monkeypatch, ["-p", str(port), *words, "--no-ssl"]) == []
+    assert run(paths, monkeypatch, ["-p", str(port), "-i", "nothing", "--no-ssl"]) == ["ganeti-rapi"]
+
+
 def test_one_that_says_nothing_is_started_again_once(
     paths: Paths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the remote API listens: as it is told, at an interface, or on all addresses of the cluster's kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.paths import Paths
+from ganeti.daemons.rapi import address_of, make_parser
+from ganeti.system.daemonize import DaemonRefused
+
+
+def paths_of(directory: Path, family: str) -> Paths:
+    paths = Paths(str(directory))
+    file = Path(paths.ssconf_file("primary_ip_family"))
+    file.parent.mkdir(parents=True)
+    file.write_text(family)
+    return paths
+
+
+@pytest.mark.requirement("S1.100")
+@pytest.mark.parametrize(
+    ("words", "family", "address"),
+    [
+        ("", "2", "0.0.0.0"),
+        ("", "10", "::"),
+        ("-b ::1", "2", "::1"),
+        ("-i lo", "2", "127.0.0.1"),
+        ("-i lo", "10", "::1"),
+    ],
+)
+def test_the_address(tmp_path: Path, words: str, family: str, address: str) -> None:
+    assert address_of(paths_of(tmp_path, family), make_parser().parse_args(words.split())) == address
+
+
+@pytest.mark.parametrize(("family", "said"), [("2", "has no address"), ("10", "has no IPv6 address")])
+def test_an_interface_without_address(tmp_path: Path, family: str, said: str) -> None:
+    with pytest.raises(DaemonRefused, match=f"Interface nothing {said} to listen on"):
+        address_of(paths_of(tmp_path, family), make_parser().parse_args(["-i", "nothing"]))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import NicSpec
 from ganeti.node.hypervisors.kvm.places import Places
@@ -134,7 +135,7 @@ def _command(known: RuntimeRecord, places: Places) -> list[str | int]:
     words += ["-monitor", f"unix:{control}.monitor,server,nowait"]
     words += ["-serial", f"unix:{control}.serial,server,nowait" if values["serial_console"] else "none"]
     if values["vnc_bind_address"] and known.network_port:
-        words += ["-usb", "-vnc", f"{values['vnc_bind_address']}:{known.network_port - _VNC_BASE}"]
+        words += ["-usb", "-vnc", host_and_port(values["vnc_bind_address"], known.network_port - _VNC_BASE)]
     else:
         words += ["-usb", "-display", "none"]
     if values["cpu_type"]:

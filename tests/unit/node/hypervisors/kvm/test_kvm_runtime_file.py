@@ -90,13 +90,14 @@ def test_what_cannot_be_taken_over(data: bytes, said: str) -> None:
         taken(data)
 
 
-def test_a_guest_of_this_program_gets_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("bind", "display"), [("127.0.0.1", "127.0.0.1:5100"), ("fd77::1", "[fd77::1]:5100")])
+def test_a_guest_of_this_program_gets_one(tmp_path: Path, bind: str, display: str) -> None:
     places = Places(Paths(str(tmp_path)))
-    values = checks.filled({"kvm_path": "/usr/bin/kvm", "kernel_path": "/boot/k", "vnc_bind_address": "127.0.0.1"})
+    values = checks.filled({"kvm_path": "/usr/bin/kvm", "kernel_path": "/boot/k", "vnc_bind_address": bind})
     known = msgspec.structs.replace(taken(text()), hvparams=values, machine="pc-q35-7.2", network_port=11000)
     made = runtime_file.compose(known, [{"dev_type": "file", "size": 64}], places)
     assert made.option("-machine") == "pc" and made.option("-name") == "inst1" and made.option("-kernel") == "/boot/k"
-    assert made.option("-vnc") == "127.0.0.1:5100"
+    assert made.option("-vnc") == display
     assert made.disks[0][1] == f"{tmp_path}/run/ganeti/instance-disks/inst1:0"
     again = runtime_file.decode(msgspec.json.encode(made), "inst1.runtime")
     assert again is not None and again.nics[0]["hvinfo"]["addr"] == "0xd"

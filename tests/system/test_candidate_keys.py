@@ -88,7 +88,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         *words, name = cluster.init_command(layout)
         told.run(*words, "--candidate-pool-size=2", name)
         for node in NODES[1:]:
-            told.run("gnt-node", "add", "--no-ssh-key-check", node)
+            told.run(*cluster.add_command(layout.node(node)))
         yield told
     finally:
         testbed.down(layout)
@@ -202,7 +202,7 @@ def test_it_takes_a_node_in_and_lets_one_go(story: Story) -> None:
         "-c",
         f"cat >/root/.ssh/id_ed25519 <<'END'\n{administrator.read_text()}END\nchmod 600 /root/.ssh/id_ed25519",
     )
-    story.run("gnt-node", "add", "--no-ssh-key-check", "node3")
+    story.run(*cluster.add_command(story.bed.layout.node("node3")))
     assert story.ssh("node3", "node2") and story.ssh("node2", "node3")
     assert (story.bed.data("node3") / "ca.key").read_bytes() == (story.bed.data("node2") / "ca.key").read_bytes()
 

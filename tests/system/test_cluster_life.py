@@ -146,10 +146,15 @@ def holds_what_the_master_holds(path: Path, master: Master) -> bool:
     return path.exists() and fingerprint_of(path.read_bytes()) == fingerprint_of(master.configuration())
 
 
+def add(bed: Layout, node: str) -> tuple[str, ...]:
+    """The command that asks the node's host key; where a node has a secondary address, it must be named."""
+    return ("gnt-node", "add", *cluster.secondary_words(bed.node(node)), node)
+
+
 @pytest.mark.requirement("S3.1")
 def test_nodes_join(bed: Layout, master: Master) -> None:
-    master.good("gnt-node", "add", "node2")
-    master.good("gnt-node", "add", "--no-ssh-key-check", "node3")
+    master.good(*add(bed, "node2"))
+    master.good(*cluster.add_command(bed.node("node3")))
     assert master.roles() == {"node1": "M", "node2": "C", "node3": "C"}
     for node in ("node2", "node3"):
         here = Path(f"{bed.node(node).upper}/var/lib/ganeti")
@@ -164,11 +169,11 @@ def test_nodes_join(bed: Layout, master: Master) -> None:
 
 
 def test_joining_is_refused(bed: Layout, master: Master) -> None:
-    before = master.configuration()
+    before, secondary = master.configuration(), cluster.secondary_words(bed.node("node3"))
     assert "already in the cluster" in master.refused("gnt-node", "add", "node2")
-    assert "'no.such.name.invalid' has no" in master.refused("gnt-node", "add", "no.such.name.invalid")
+    assert "'no.such.name.invalid' has no" in master.refused("gnt-node", "add", *secondary, "no.such.name.invalid")
     assert "without '--readd'" in master.refused("gnt-node", "add", "--readd", "inst1")
-    assert "cannot be reached as root over ssh" in master.refused("gnt-node", "add", "inst7")
+    assert "cannot be reached as root over ssh" in master.refused("gnt-node", "add", *secondary, "inst7")
     assert master.configuration() == before
 
 
@@ -294,7 +299,7 @@ def test_a_node_leaves_and_comes_again(bed: Layout, master: Master) -> None:
     assert list(Path(f"{bed.node('node3').upper}/var/lib/ganeti").glob("*")) == []
     eventually(lambda: "ganeti-" not in master.good("ps", "-eo", "args", node="node3"), "the end of node3's daemons")
     machines_that_are_not_right_are_refused(bed, master)
-    master.good("gnt-node", "add", "node3")
+    master.good(*add(bed, "node3"))
     assert master.roles() == {"node1": "M", "node2": "C", "node3": "C"}
     assert master.verify().returncode == 0
 
@@ -308,7 +313,7 @@ def machines_that_are_not_right_are_refused(bed: Layout, master: Master) -> None
         master.good("sh", "-c", script, node="node3")
 
     def refuses(sentence: str) -> None:
-        assert sentence in master.refused("gnt-node", "add", "node3")
+        assert sentence in master.refused(*add(bed, "node3"))
         assert master.configuration() == before
         assert "ganeti-" not in master.good("ps", "-eo", "args", node="node3")
 

@@ -62,7 +62,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         *words, name = cluster.init_command(layout)
         found.run(*words, "--candidate-pool-size=1", name)
         found.wait(lambda: ":22 " in found.run("ss", "-ltn", node="node2"), "sshd of node2 listens")
-        found.run("gnt-node", "add", "--no-ssh-key-check", "node2")
+        found.run(*cluster.add_command(layout.node("node2")))
         cluster.wait_for_answering(layout, [layout.node("node2")])
         found.run("sh", "-c", f"umask 027; mkdir -p {DATA}/rapi && echo 'jack open-sesame write' >{DATA}/rapi/users")
         for daemon in ("ganeti-rapi", "ganeti-maintd"):

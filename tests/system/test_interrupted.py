@@ -22,7 +22,7 @@ import pytest
 from tests.campaign.machines import Machines, machines
 
 from ganeti.base.errors import GanetiError
-from ganeti.tools.testbed import machine, processes
+from ganeti.tools.testbed import cluster, machine, processes
 
 pytestmark = [
     pytest.mark.daemons,
@@ -91,7 +91,7 @@ class Interrupter:
             guest = GUEST_NODE if master != GUEST_NODE else "node3"
             self.bed.run(master, "gnt-node", "remove", guest)
             self._let_in(master, guest)
-            return master, [(master, ("gnt-node", "add", "--no-ssh-key-check", guest))]
+            return master, [(master, tuple(cluster.add_command(self.bed.layout.node(guest))))]
         if action == "restart":
             words = ("sh", "-c", "daemon-util stop-all; daemon-util start-all")
             return master, [(name, words) for name in self.bed.names]
@@ -109,7 +109,7 @@ class Interrupter:
         for name in self.bed.names:
             if name not in listed:
                 self._let_in(master, name)
-                self.bed.run(master, "gnt-node", "add", "--no-ssh-key-check", name)
+                self.bed.run(master, *cluster.add_command(self.bed.layout.node(name)))
             elif listed[name] == "Y":
                 self.bed.run(master, "gnt-node", "modify", "--offline", "no", name)
         self.bed.master = master

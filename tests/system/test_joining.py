@@ -19,7 +19,6 @@ pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
-ADD = ("gnt-node", "add", "--no-ssh-key-check")
 FILES = "find /var/lib/ganeti /etc/ssh /root/.ssh -type f | sort | xargs sha256sum; ls -A /var/lib/ganeti"
 DAEMONS = "for name in noded confd mond; do /usr/lib/ganeti/daemon-util check ganeti-$name && echo $name; done; true"
 START_WITHIN_S = 60.0
@@ -56,7 +55,7 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     record = fake_bed.data("node2") / "joining"
 
     fake_bed.run("mkfifo", "/var/lib/ganeti/known_hosts", node="node2")  # who reads it waits
-    adding = machine.popen(layout, "node1", *ADD, "node2")
+    adding = machine.popen(layout, "node1", *_add(fake_bed))
     fake_bed.wait(lambda: "host keys" in _told(record), "other host keys are written down")
     _kill(fake_bed, "node-daemon-setup --join")
     assert "node-daemon-setup on node2" in adding.communicate(timeout=60)[1] and adding.returncode == 1
@@ -66,14 +65,14 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     assert fake_bed.run("sh", "-c", FILES, node="node2") == before
 
     fake_bed.run("sh", "-c", WAITING_HOOK, "sh", HOOK)
-    adding = machine.popen(layout, "node1", *ADD, "node2")
+    adding = machine.popen(layout, "node1", *_add(fake_bed))
     fake_bed.wait((layout.node("node1").upper / "root/waits").exists, "its job runs")
     _kill(fake_bed, "node-daemon-setup --join")
     fake_bed.run("touch", "/root/goes")
     adding.communicate(timeout=60)
     assert adding.returncode == 1 and "asked" in _told(record)
     fake_bed.run("rm", HOOK, "/root/goes", "/root/waits")
-    fake_bed.run(*ADD, "node2")
+    fake_bed.run(*_add(fake_bed))
     assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1", "node2"]
     assert not record.exists()
     fake_bed.run("gnt-node", "remove", "node2")
@@ -104,7 +103,7 @@ def test_a_node_whose_job_is_killed_is_taken_out_again_and_the_next_try_works(fa
     pauses = ",".join(f"job-committed-{step}" for step in range(1, 20))
     fake_bed.run("daemon-util", "stop", "ganeti-luxid")
     fake_bed.run("env", f"GANETI_PAUSE_AT={pauses}", "daemon-util", "start", "ganeti-luxid")
-    adding = machine.popen(fake_bed.layout, "node1", *ADD, "node2")
+    adding = machine.popen(fake_bed.layout, "node1", *_add(fake_bed))
     fake_bed.wait(lambda: bool(list(fake_bed.stopped())), "its job has entered the node")
     fake_bed.wait(lambda: len(fake_bed.config()["nodes"]) == 2, "config.data has it, too")
     os.kill(next(iter(fake_bed.stopped())), signal.SIGKILL)
@@ -120,10 +119,14 @@ def test_a_node_whose_job_is_killed_is_taken_out_again_and_the_next_try_works(fa
     fake_bed.run("daemon-util", "start", "ganeti-luxid")
     fake_bed.wait(lambda: len(fake_bed.config()["nodes"]) == 1, "the node is taken out again")
     assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1"]
-    fake_bed.run(*ADD, "node2")
+    fake_bed.run(*_add(fake_bed))
     assert not record.exists()
     fake_bed.run("gnt-node", "remove", "node2")
     fake_bed.check()
+
+
+def _add(fake_bed: FakeBed, node: str = "node2") -> list[str]:
+    return cluster.add_command(fake_bed.layout.node(node))
 
 
 def _told(record: Path) -> str:
@@ -158,14 +161,14 @@ def test_a_refused_machine_is_as_it_was_and_two_join_at_once(fake_bed: FakeBed) 
     before = fake_bed.run("sh", "-c", FILES, node="node2")
     script = f"mkdir -p $(dirname {HOOK}); printf '#!/bin/sh\\necho not today; exit 1\\n' >{HOOK}; chmod 755 {HOOK}"
     fake_bed.run("sh", "-c", script)
-    assert "not today" in fake_bed.run(*ADD, "node2", expect=1)
+    assert "not today" in fake_bed.run(*_add(fake_bed), expect=1)
     assert fake_bed.run("sh", "-c", FILES, node="node2") == before
     assert fake_bed.run("sh", "-c", DAEMONS, node="node2") == ""
     assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1"]
     fake_bed.run("rm", HOOK)
 
     layout = fake_bed.layout
-    running = [machine.popen(layout, "node1", *ADD, name) for name in ("node2", "node3")]
+    running = [machine.popen(layout, "node1", *_add(fake_bed, name)) for name in ("node2", "node3")]
     for process in running:
         out, errors = process.communicate(timeout=240)
         assert process.returncode == 0, out + errors
@@ -185,13 +188,13 @@ def test_a_refused_machine_is_as_it_was_and_two_join_at_once(fake_bed: FakeBed) 
 def test_a_machine_that_leaves_while_its_daemons_start_has_none(fake_bed: FakeBed) -> None:
     """ConfD and MonD are started after the command has ended."""
     fake_bed.run("gnt-node", "remove", "node2")
-    fake_bed.run(*ADD, "node2")
+    fake_bed.run(*_add(fake_bed))
     fake_bed.run("gnt-node", "remove", "node2")
     end_s = time.monotonic() + START_WITHIN_S
     while fake_bed.run("sh", "-c", HELPERS_AND_DAEMONS, node="node2"):
         assert time.monotonic() < end_s
         time.sleep(0.1)
-    fake_bed.run(*ADD, "node2")
+    fake_bed.run(*_add(fake_bed))
     _wait_for_daemons(fake_bed, "node2")
     fake_bed.check()
 

@@ -43,8 +43,7 @@ class Story:
         return self.bed.run(*words, node=node, expect=expect)
 
     def add(self, node: str) -> None:
-        words = cluster.secondary_words(self.bed.layout.node(node))
-        self.run("gnt-node", "add", "--no-ssh-key-check", *words, node)
+        self.run(*cluster.add_command(self.bed.layout.node(node)))
 
     def type(self, command: str, node: str = "node1") -> str:
         """Type a command of the page on a terminal, and yes to what it asks."""
@@ -97,8 +96,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         cluster.wait_for_answering(layout, [layout.node(node) for node in NODES[1:]])
         told.run("gnt-cluster", "renew-crypto", "-f", "--new-spice-certificate", "--new-rapi-certificate")
         write_users(told, PASSWORDS[0])
-        for action in (("stop",), ("start", "-b", "0.0.0.0")):
-            told.run("/usr/lib/ganeti/daemon-util", action[0], "ganeti-rapi", *action[1:])
+        told.bed.open_remote_api("node1")
         yield told
     finally:
         testbed.down(layout)

@@ -91,7 +91,7 @@ def test_hosts_files_follow_the_nodes_once_that_is_wanted(fake_bed: FakeBed) -> 
     fake_bed.run("gnt-node", "remove", "node3")
     assert not any("node3" in _hosts(fake_bed, node).split() for node in ("node1", "node2"))
     fake_bed.run("sh", "-c", f"echo '{entry}' >> /etc/hosts")
-    fake_bed.run("gnt-node", "add", "--no-ssh-key-check", "node3")
+    fake_bed.run(*cluster.add_command(fake_bed.layout.node("node3")))
     assert "node3" in _hosts(fake_bed, "node2").split()
     assert {"node1", "node2", "node3"} <= set(_hosts(fake_bed, "node3").split())
 

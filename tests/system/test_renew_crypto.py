@@ -174,7 +174,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         told.run(*words, "--candidate-pool-size=2", name)
         for node in NODES[1:]:
             told.bed.wait(lambda node=node: ":22 " in told.run("ss", "-ltn", node=node), f"sshd of {node} listens")  # type: ignore[misc]
-            told.run("gnt-node", "add", "--no-ssh-key-check", node)
+            told.run(*cluster.add_command(layout.node(node)))
         cluster.wait_for_answering(layout, [layout.node(node) for node in NODES[1:]])
         told.run("daemon-util", "start", "ganeti-rapi")
         yield told

@@ -38,7 +38,7 @@ def create(bed: Layout, say: Callable[[str], None] = lambda line: None) -> None:
         say(f"gnt-node add {', '.join(node.name for node in others)}")
     joining = []
     for node in others:
-        words = ("gnt-node", "add", "--no-ssh-key-check", *secondary_words(node), node.name)
+        words = add_command(node)
         joining.append((words, machine.popen(bed, first.name, *words)))
     said = [process.communicate() for _, process in joining]
     for (words, process), (out, errors) in zip(joining, said, strict=True):
@@ -60,6 +60,11 @@ def wait_for_answering(bed: Layout, nodes: Sequence[Node]) -> None:
 def secondary_words(node: Node) -> list[str]:
     """Give the option that names the node's secondary address, where it has one."""
     return ["-s", node.addresses[1]] if len(node.addresses) > 1 else []
+
+
+def add_command(node: Node, *options: str) -> list[str]:
+    """Give the words of ``gnt-node add`` for this node, to be run on the master."""
+    return ["gnt-node", "add", "--no-ssh-key-check", *options, *secondary_words(node), node.name]
 
 
 def init_command(bed: Layout, on: str = "node1") -> list[str]:

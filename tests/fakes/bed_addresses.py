@@ -8,6 +8,11 @@ import pytest
 from ganeti.tools.testbed import bed, layout
 
 
+def of_ipv4_alone(reason: str) -> pytest.MarkDecorator:
+    """Mark tests whose cluster says `ip="4"`: run where nothing else is asked for, else skipped for this reason."""
+    return pytest.mark.skipif(os.environ.get("GANETI_IP", "") not in ("", "4"), reason=f"IPv4 alone: {reason}")
+
+
 def speak_what_is_asked() -> None:
     """Change the default of `bed.up`."""
     asked = os.environ.get("GANETI_IP") or "4"

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes import bed_addresses
 from tests.fakes.thoroughness import CAMPAIGN
 from tests.real import coming_over_page as page
 
@@ -27,6 +28,7 @@ from ganeti.tools.testbed.layout import Layout
 
 pytestmark = [
     pytest.mark.daemons,
+    bed_addresses.of_ipv4_alone("the cluster that is taken over is one of IPv4"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
     pytest.mark.skipif(not CAMPAIGN and not os.environ.get("GANETI_TAKE_OVER"), reason="takes minutes: make campaign"),
 ]

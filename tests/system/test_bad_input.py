@@ -7,6 +7,7 @@ import os
 import re
 
 import pytest
+from tests.fakes import bed_addresses
 from tests.fakes.bad_parameters import MISSED, OURS, UNKNOWN, good, missing_object
 from tests.system.fake_bed import FakeBed
 from tests.system.forbidden_opcodes import FORBIDDEN, NOTHING_FORBIDDEN, THERE, Door
@@ -15,6 +16,7 @@ from ganeti.tools.testbed import bed, cluster, machine
 
 pytestmark = [
     pytest.mark.daemons,
+    bed_addresses.of_ipv4_alone("it types such addresses; test_addresses.py has those of IPv6"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 FAILED, USAGE, UNKNOWN_FIELD = 1, 2, 14

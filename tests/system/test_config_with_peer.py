@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes import bed_addresses
 from tests.fakes.thoroughness import CAMPAIGN
 from tests.system.fake_bed import FakeBed
 
@@ -27,6 +28,7 @@ from ganeti.tools.testbed import cluster, guest
 
 pytestmark = [
     pytest.mark.daemons,
+    bed_addresses.of_ipv4_alone("the peer's cluster is one of IPv4"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
     pytest.mark.skipif(
         not CAMPAIGN and not os.environ.get("GANETI_TAKE_OVER"), reason="fetches Debian's packages: make campaign"

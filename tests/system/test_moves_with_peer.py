@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fakes import bed_addresses
 from tests.fakes.thoroughness import CAMPAIGN
 from tests.system.fake_bed import FakeBed
 
@@ -23,6 +24,7 @@ from ganeti.tools.testbed.layout import CLUSTER_NAME
 
 pytestmark = [
     pytest.mark.daemons,
+    bed_addresses.of_ipv4_alone("the peer's cluster is one of IPv4"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
     pytest.mark.skipif(not CAMPAIGN and not os.environ.get("GANETI_TAKE_OVER"), reason="takes minutes: make campaign"),
 ]

@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fakes import bed_addresses
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.tools.testbed import bed, command, layout, machine, network, processes, watching
 
 pytestmark = [
     pytest.mark.daemons,
+    bed_addresses.of_ipv4_alone("it types such addresses; test_addresses.py has those of IPv6"),
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 HOST_FILES = ("/etc/hosts", "/etc/hostname", "/etc/ssh", "/root/.ssh", "/var/lib/ganeti", "/etc/ganeti")

@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.fakes import bed_addresses
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.tools.testbed import bed, cluster, command, loopback, machine, processes
 
-pytestmark = pytest.mark.daemons
+pytestmark = [pytest.mark.daemons, bed_addresses.of_ipv4_alone("nodes on loopback addresses have nothing else")]
 
 
 @pytest.fixture(scope="module")

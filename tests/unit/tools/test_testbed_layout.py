@@ -111,10 +111,12 @@ def test_a_testbed_speaks_what_it_is_told(bed, ip, lan, everywhere, words):
 
 def test_tests_with_clusters_speak_what_the_environment_says(monkeypatch):
     monkeypatch.setattr(testbed.up, "__kwdefaults__", dict(testbed.up.__kwdefaults__))
-    for asked, ip in (("", "4"), ("6", "6"), ("hybrid", "hybrid")):
+    for asked, ip in (("", "4"), ("4", "4"), ("6", "6"), ("hybrid", "hybrid")):
         monkeypatch.setenv("GANETI_IP", asked)
         bed_addresses.speak_what_is_asked()
         assert testbed.up.__kwdefaults__["ip"] == ip
+        skipped = bed_addresses.of_ipv4_alone("it must").mark
+        assert skipped.args == (ip != "4",) and skipped.kwargs == {"reason": "IPv4 alone: it must"}
     monkeypatch.setenv("GANETI_IP", "5")
     with pytest.raises(pytest.UsageError, match="write one of 4, 6, hybrid"):
         bed_addresses.speak_what_is_asked()

@@ -52,6 +52,8 @@ from ganeti.wire.config_fingerprint import fingerprint_of
 RELEASE = "3.1"
 CONNECT_S = 5.0
 _AT_ONCE = 32
+_LOOKED_AT_ONCE = 4
+"""Disks: each look may start programs."""
 
 
 class _Serial(msgspec.Struct, frozen=True):
@@ -175,18 +177,18 @@ async def _replication(node: NodeState, value: list[str]) -> dict[str, Replicati
 
 
 async def _disk_status(node: NodeState, value: list[DiskSpec]) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for disk in value:
-        try:
-            status = await node.template(disk.template).find(disk)
-        except (BlockDeviceError, FileStoragePathError) as err:
-            found[disk.uuid] = str(err)
-        else:
-            if status is None:
-                found[disk.uuid] = None
-            elif fault := _disk_fault(status, disk.size_mib):
-                found[disk.uuid] = fault
-    return found
+    places = asyncio.Semaphore(_LOOKED_AT_ONCE)
+
+    async def look(disk: DiskSpec) -> str | None:
+        async with places:
+            try:
+                status = await node.template(disk.template).find(disk)
+            except (BlockDeviceError, FileStoragePathError) as err:
+                return str(err)
+        return None if status is None else _disk_fault(status, disk.size_mib)
+
+    found = await asyncio.gather(*map(look, value))
+    return {disk.uuid: fault for disk, fault in zip(value, found, strict=True) if fault != ""}
 
 
 def _disk_fault(status: DiskStatus, size_mib: int) -> str:

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,15 +26,15 @@ from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
 from ganeti.node.storage import devices, rbd_clients, shown
+from ganeti.node.storage.ceph_silence import CephSilence
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import DiskTemplate, Snapshots, Tracked
+from ganeti.ports.node_world import NodeWorld
 
-QUICK_S, LONG_S = 60.0, 1800.0
-"""How long the cluster may take to answer; removing and reverting touch each object of an image."""
+_LONG_S = 1800.0
+"""How long removing and reverting may take, which touch each object of an image."""
 _NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
 _NO_IMAGE = "error opening image"
-_NO_ANSWER = "did not end within"
-_REMEDY = ": the Ceph cluster does not answer this node; see what it lacks (ceph -s there), then try again"
 _GONE = ("No such file or directory",)
 
 PARAMETERS = (
@@ -78,6 +79,10 @@ class CephImages(DiskTemplate, Tracked):
         locked=False,
     )
 
+    def __init__(self, world: NodeWorld) -> None:
+        super().__init__(world)
+        self.silence = CephSilence()
+
     async def create(self, disk: DiskSpec) -> None:
         there = await self.find(disk)
         if there is not None:
@@ -105,8 +110,8 @@ class CephImages(DiskTemplate, Tracked):
                 f"Disk {_name(disk)} cannot be removed: node {user} uses it; stop the instance there, or take the disk "
                 "from a dead node by failing the instance over"
             )
-        await self.rbd(disk, "snap", "purge", "--no-progress", _name(disk), limit_s=LONG_S)
-        await self.rbd(disk, "rm", "--no-progress", _name(disk), limit_s=LONG_S)
+        await self.rbd_long(disk, "snap", "purge", "--no-progress", _name(disk))
+        await self.rbd_long(disk, "rm", "--no-progress", _name(disk))
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         await self._require(disk)
@@ -232,11 +237,17 @@ class CephImages(DiskTemplate, Tracked):
         device = await self._mapped(disk)
         if device is None:
             if not os.path.isdir("/sys/bus/rbd") and not os.path.isdir("/sys/module/rbd"):
-                await self._run("modprobe", "rbd")
+                await self._load_module()
             device = (await self.rbd(disk, "map", _name(disk))).strip()
         if await in_thread(devices.size_of, device) is None:
             raise BlockDeviceError(f"Disk {_name(disk)} was mapped to {device}, which is not there")
         return device
+
+    async def _load_module(self) -> None:
+        try:
+            await self.world.run(["modprobe", "rbd"])
+        except CommandError as err:
+            raise BlockDeviceError(str(err)) from err
 
     async def _mapped(self, disk: DiskSpec) -> str | None:
         if disk.params.get("access") != KERNELSPACE:
@@ -250,17 +261,19 @@ class CephImages(DiskTemplate, Tracked):
         return _name(disk)
 
     async def ceph(self, disk: DiskSpec, *words: str) -> str:
-        return await self._run("ceph", *_client(disk), *words)
+        return await self.silence.ask(_place(disk)[0], partial(self._run, "ceph", *_client(disk), *words))
 
-    async def rbd(self, disk: DiskSpec, *words: str, limit_s: float = QUICK_S) -> str:
-        return await self._run("rbd", *words, *_client(disk), limit_s=limit_s)
+    async def rbd(self, disk: DiskSpec, *words: str) -> str:
+        return await self.silence.ask(_place(disk)[0], partial(self._run, "rbd", *words, *_client(disk)))
 
-    async def _run(self, *words: str, limit_s: float = QUICK_S) -> str:
-        try:
-            return (await self.world.run(words, timeout_s=limit_s)).stdout
-        except CommandError as err:
-            remedy = _REMEDY if _NO_ANSWER in str(err) else ""
-            raise BlockDeviceError(f"{err}{remedy}") from err
+    async def rbd_long(self, disk: DiskSpec, *words: str) -> str:
+        """What takes the longer the larger the image is."""
+        question = partial(self._run, "rbd", *words, *_client(disk))
+        probe = partial(self._run, "rbd", "info", _name(disk), *_client(disk))
+        return await self.silence.ask_long(_place(disk)[0], question, probe, _LONG_S)
+
+    async def _run(self, *words: str, limit_s: float) -> str:
+        return (await self.world.run(words, timeout_s=limit_s)).stdout
 
 
 class _ImageSnapshots(Snapshots):
@@ -281,11 +294,11 @@ class _ImageSnapshots(Snapshots):
     async def revert(self, disk: DiskSpec, name: str) -> None:
         if not await self._has(disk, name):
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        await self._images.rbd(disk, "snap", "rollback", "--no-progress", f"{_name(disk)}@{name}", limit_s=LONG_S)
+        await self._images.rbd_long(disk, "snap", "rollback", "--no-progress", f"{_name(disk)}@{name}")
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         if await self._has(disk, name):
-            await self._images.rbd(disk, "snap", "rm", "--no-progress", f"{_name(disk)}@{name}", limit_s=LONG_S)
+            await self._images.rbd_long(disk, "snap", "rm", "--no-progress", f"{_name(disk)}@{name}")
 
     async def _has(self, disk: DiskSpec, name: str) -> bool:
         return name in [each.name for each in await self.of(disk)]

@@ -269,6 +269,8 @@ class Disk:
                 return
             session = own.marked_session
             self._record.rewrite(replace(wanted, export=own.export, marked=own.marked, marked_session=session))
+            await self.link.open()  # closing may have failed halfway
+            self._copying.start()
             await self._daemon.limit(wanted.rate_kib)
             if arrives or wanted.generation > self._record.kept.generation:
                 await self._next_generation()
@@ -360,7 +362,7 @@ class Disk:
         self._record.rewrite(replace(wanted, role=SECONDARY, session=session or secrets.token_hex(8)))
 
     async def _leave_primary(self) -> None:
-        """Nothing writes here any more: where both copies are equal, that is kept."""
+        """Nothing writes here any more: where both copies are equal, that is kept, if there is space to write it."""
         if self.opened.role not in _WRITING:
             return
         try:
@@ -370,9 +372,11 @@ class Disk:
             equal = False
         if equal:
             kept = replace(self._record.kept, clean=True)
-            with contextlib.suppress(BlockDeviceError):
+            try:
                 await self._copying.mark(kept)
                 await self._record.keep(kept)
+            except (BlockDeviceError, OSError) as err:
+                self._record.say(f"that both copies are equal is not kept: {err}")
         await self.link.close()
 
     async def _next_generation(self) -> None:

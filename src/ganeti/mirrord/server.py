@@ -87,8 +87,9 @@ class Server:
                 disk = self._disks.get(uuid)
                 return disk.state() if disk is not None else State(role=CLOSED, kept=read_kept(image))
             case Close(uuid=uuid):
-                if (disk := self._disks.pop(uuid, None)) is not None:
+                if (disk := self._disks.get(uuid)) is not None:
                     await disk.close()
+                    self._disks.pop(uuid, None)
             case Steal(uuid=uuid, image=image, generation=generation):
                 if (disk := self._disks.get(uuid)) is not None:
                     await disk.steal(generation)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A disk is closed on a full file system, too; one that cannot be closed is still known, and can be opened again."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.base.paths import Paths
+from ganeti.mirrord import record
+from ganeti.mirrord.disk import Surroundings
+from ganeti.mirrord.peers import Peers
+from ganeti.mirrord.server import Server
+from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
+from ganeti.node.storage.mirror.requests import CLOSED, PRIMARY, SECONDARY, Close, Kept, Look, Open, Opened, State
+
+EQUAL = Kept(generation=5, valid=True)
+
+
+class _Daemon(StorageDaemon):
+    """Runs, and ends when it may."""
+
+    made = 0
+    may_end = True
+    runs = False
+
+    def __init__(self, places: Places, uuid: str, image: str) -> None:
+        super().__init__(places, uuid, image)
+        _Daemon.made += 1
+
+    def process_id(self) -> int | None:
+        return 1 if self.runs else None
+
+    async def start(self, export: str) -> None:
+        self.runs = True
+
+    async def stop(self) -> None:
+        if not self.may_end:
+            raise BlockDeviceError("The storage daemon 1 does not end")
+        self.runs = False
+
+    async def hide(self) -> None:
+        return
+
+    async def limit(self, rate_kib: int) -> None:
+        return
+
+    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
+        return
+
+    async def job(self) -> Job:
+        return Job("standby", ready=True, is_paused=True)
+
+    async def lacks_parts(self) -> bool:
+        return False
+
+    async def detach(self) -> bool:
+        return True
+
+
+class _Peers(Peers):
+    """The other node has an equal copy."""
+
+    def __init__(self) -> None:
+        self.told = EQUAL
+
+    async def state(self, disk: Opened) -> State:
+        return State(role=SECONDARY, kept=self.told, session="s", export="disk")
+
+    async def mark(self, disk: Opened, kept: Kept) -> None:
+        self.told = kept
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    places = Places(Paths(str(tmp_path)))
+    os.makedirs(places.directory)
+    (tmp_path / "image").touch()
+    write_kept(str(tmp_path / "image"), EQUAL)
+    monkeypatch.setattr(_Daemon, "made", 0)
+    monkeypatch.setattr(_Daemon, "may_end", True)
+    return Server(Surroundings(places, _Peers(), _Daemon))
+
+
+def opened(root: Path) -> Opened:
+    return Opened(uuid="disk", image=str(root / "image"), role=PRIMARY, owner="web1", peer="node2", address="here")
+
+
+async def role(server: Server, root: Path) -> str:
+    found = await server.carry_out(Look(uuid="disk", image=str(root / "image")))
+    assert isinstance(found, State)
+    return found.role
+
+
+def test_a_full_file_system_keeps_no_disk_open(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        await server.carry_out(Open(disk=opened(tmp_path)))
+
+        def full(image: str, kept: Kept) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(record, "write_kept", full)
+        await server.carry_out(Close(uuid="disk"))
+        assert await role(server, tmp_path) == CLOSED
+        assert not read_kept(str(tmp_path / "image")).clean, "the copies count as unequal at the next opening"
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_disk_that_cannot_be_closed_is_opened_again_by_the_same_storage_daemon(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one would wait for the monitor of the first one's process, which takes one client."""
+
+    async def play() -> None:
+        await server.carry_out(Open(disk=opened(tmp_path)))
+        monkeypatch.setattr(_Daemon, "may_end", False)
+        with pytest.raises(BlockDeviceError, match="does not end"):
+            await server.carry_out(Close(uuid="disk"))
+        assert await role(server, tmp_path) == PRIMARY
+        await server.carry_out(Open(disk=opened(tmp_path)))
+        assert _Daemon.made == 1
+        disk = server._disks["disk"]
+        assert disk.link._entrance is not None and disk._copying._task is not None, "writes go to both copies again"
+        monkeypatch.setattr(_Daemon, "may_end", True)
+        await server.carry_out(Close(uuid="disk"))
+        assert await role(server, tmp_path) == CLOSED
+
+    asyncio.run(asyncio.wait_for(play(), 60))

@@ -82,6 +82,7 @@ class FoundDisk(msgspec.Struct, frozen=True, kw_only=True):
 class BlockdevFindEach(NodeRequest[list[FoundDisk]], frozen=True, kw_only=True):
     """What is there of each disk; one that cannot be looked at is no error of the call."""
 
+    asked_by_plans = True
     disks: list[DiskSpec]
 
 

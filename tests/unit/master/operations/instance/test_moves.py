@@ -21,6 +21,7 @@ from ganeti.master.operations.instance.power.reboot import RebootInstance
 from ganeti.master.operations.instance.power.shutdown import ShutdownInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
+from ganeti.model.node_calls.disks import FoundDisk
 from ganeti.ports.context import UndoNodeCall
 
 RUNNING = guest()
@@ -47,6 +48,7 @@ def ctx() -> FakeContext:
         instance_info=lambda name, **_: RUNNING if name == "node1" else None,
         instance_get_migration_status=status,
         accept_instance=lambda name, **_: {"address": "10.77.0.2", "port": 8102, "key": "00", "data": {}},
+        blockdev_find_each=lambda name, disks: [FoundDisk() for _ in disks],
     )
     return context
 
@@ -180,6 +182,7 @@ def test_failover_of_a_living_node(ctx: FakeContext) -> None:
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     run(FailoverInstance(instance_name="web1"), ctx)
     assert steps(ctx) == [
+        "node2 blockdev_find_each",
         "node2 bridges_exist",
         "undo: start web1 on node1 again",
         "undo: open the disks of web1 on node1",
@@ -196,6 +199,15 @@ def test_failover_of_a_living_node(ctx: FakeContext) -> None:
         "commit SetPrimaryNode settles",
     ]
     assert primary(ctx) == "node2"
+
+
+def test_a_guest_goes_on_where_the_target_does_not_reach_its_disks(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["blockdev_find_each"] = lambda name, disks: [FoundDisk(fault="no answer") for _ in disks]
+    with pytest.raises(
+        PrerequisiteError, match="web1 stays on node1, as node node2 does not reach its disk 0: no answer"
+    ):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert "node1 instance_shutdown" not in ctx.story
 
 
 def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> None:

@@ -43,7 +43,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.disks import FAULTY, BlockdevFind
+from ganeti.model.node_calls.disks import FAULTY, BlockdevFind, BlockdevFindEach, FoundDisk
 from ganeti.model.node_calls.instances import InstanceDisksSteal
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -147,6 +147,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
             require_one_moment(instance)
             await _require_equal_copies(ctx, view, instance)
         target_uuid = await choose_target(ctx, move_request(self))
+        if answers:
+            await _require_reached_disks(ctx, view, instance, target_uuid)
         if not answers and not self.ignore_consistency:
             await _require_newest_copies(ctx, view, instance, target_uuid)
         return Facts(target_uuid, answers)
@@ -197,6 +199,21 @@ async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instanc
                     f"date with gnt-instance activate-disks --wait-for-sync {instance.name} first",
                     WRONG_STATE,
                 )
+
+
+async def _require_reached_disks(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
+    """Raise `PrerequisiteError`, while the guest still runs, where the target cannot look at a shared disk."""
+    if not ctx.catalogue.template(view.disk_template(instance)).shared:
+        return
+    disks = instance_spec(view, ctx.catalogue, instance).disks
+    looks: list[FoundDisk] = await ask(ctx.nodes, target_uuid, BlockdevFindEach(disks=disks))
+    for disk, found in zip(disks, looks, strict=True):
+        if found.fault:
+            raise PrerequisiteError(
+                f"{instance.name} stays on {view.node(instance.primary_node).name}, as node "
+                f"{view.node(target_uuid).name} does not reach its disk {disk.index}: {found.fault}",
+                WRONG_STATE,
+            )
 
 
 async def _require_newest_copies(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:

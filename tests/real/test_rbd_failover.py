@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A running guest on an image of Ceph whose node is lost: it runs elsewhere, and its old client is refused."""
+"""A running guest on an image of Ceph whose node is lost: it runs elsewhere, its old client is refused, and its
+old node ends it."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ from ganeti.tools.testbed.watching import Watch
 
 NAME = "inst1"
 BEATS_PER_S = 4
+LIMIT_S = 20.0
+"""Within which a node ends a guest whose image another node has taken."""
 _NO_CRON_S = 86400
 _CONSOLE = "/var/log/ganeti/kvm/{}.serial.log"
 _TEMPLATES = "diskless,rbd"
@@ -35,7 +37,9 @@ class CephBed(FakeBed):
         for node in bed.nodes:
             self._give_ceph_to(node.name)
         templates = f"--enabled-disk-templates={_TEMPLATES}", f"--ipolicy-disk-templates={_TEMPLATES}"
-        self.run("gnt-cluster", "modify", *templates, "-D", "rbd:pool=rbd,access=userspace")
+        self.run(
+            "gnt-cluster", "modify", *templates, "-D", f"rbd:pool=rbd,access=userspace,lost_lock_timeout={LIMIT_S:g}"
+        )
 
     def _give_ceph_to(self, node: str) -> None:
         """The programs and libraries, as links, and where the cluster is."""
@@ -111,11 +115,10 @@ class CephBed(FakeBed):
         return True
 
     def come_back(self, node: str) -> None:
-        """End the old guest, then let the node into the cluster again."""
-        pid = self.emulator(node)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-        self.wait(lambda: self.emulator(node) is None, f"the old guest on {node} is gone")
+        """Wait until the node has ended the old guest by itself, then let it into the cluster again."""
+        self.wait(lambda: self.emulator(node) is None, f"{node} ends the guest that it has lost", LIMIT_S + 10.0)
+        told = self.run("cat", "/var/log/ganeti/node-daemon.log", node=node)
+        assert f"instance {NAME} is ended on this node: node " in told
         self.run("gnt-node", "modify", "--offline=no", node)
 
 

@@ -124,9 +124,8 @@ class NodeDaemon:
         self._looks = await serve_looks(self._paths, self._state.world.node_name, partial(ssconf_words, self._paths))
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
         self._background.start(self._replica.resume(), "the copy of the configuration")
-        self._background.start(
-            LostGuests(self._state, self._record.tell_of).run(), "the look for disks that were taken"
-        )
+        for guard in LostGuests.all(self._state, self._record.tell_of):
+            self._background.start(guard.run(), "the look for disks that were taken")
 
     async def close(self) -> None:
         """Calls still running are ended; whoever made them repeats them to the next daemon."""

@@ -3,17 +3,18 @@
 
 A node that counts as dead may be alive: its instances are started elsewhere, and its guests must not write any more.
 The node finds that out by itself, from what lies beside the disks, whether or not anybody reaches it; of mirrored
-disks, as soon as it reaches the other node again.
+disks, as soon as it reaches the other node again; of disks that a cluster keeps, as soon as that answers.
 """
 
 import logging
+import math
 from collections.abc import Callable, Collection
 
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.state import NodeState
-from ganeti.node.storage.held_images import LostImage, look
+from ganeti.node.storage.held_images import LostImages, look
 from ganeti.node.storage.interface import Supersedes
 from ganeti.system.files import read_if_there
 
@@ -26,12 +27,21 @@ _log = logging.getLogger(__name__)
 
 
 class LostGuests:
-    """Looks again and again, from `run`; *tell* hears the name of each instance that it ends, and why."""
+    """Looks again and again, from `run`; *tell* hears the name of each instance that it ends, and why.
 
-    def __init__(self, state: NodeState, tell: Callable[[str, str], None]) -> None:
+    What lies in files is looked at together. A template that must ask a cluster has looks of its own (*template*),
+    since a cluster may keep it waiting.
+    """
+
+    def __init__(self, state: NodeState, tell: Callable[[str, str], None], template: Supersedes | None = None) -> None:
         self._state = state
         self._tell = tell
+        self.template = template
         self._seen: set[str] = set()
+
+    @classmethod
+    def all(cls, state: NodeState, tell: Callable[[str, str], None]) -> "list[LostGuests]":
+        return [cls(state, tell), *(cls(state, tell, each) for each in _superseding(state) if each.asks_a_cluster)]
 
     async def run(self) -> None:
         while True:
@@ -44,20 +54,25 @@ class LostGuests:
         self._seen = set(lost)
         if again:
             await self._end(again)
+        if self.template is not None and limit_s < math.inf:
+            return limit_s / _LOOKS
         return min(limit_s / _LOOKS, IDLE_S)
 
     async def _lost(self) -> tuple[dict[str, str], float]:
         """Why, by the instance whose disks another node has, and the shortest time that a guest has."""
-        found = await look(self._state.world)
-        return {image.owner: image.why for image in (*found.images, *await self._superseded())}, found.limit_s
+        if self.template is not None:
+            found = [await self.template.lost()]
+        else:
+            found = [await look(self._state.world), *await self._superseded()]
+        return {image.owner: image.why for each in found for image in each.images}, min(each.limit_s for each in found)
 
-    async def _superseded(self) -> list[LostImage]:
+    async def _superseded(self) -> list[LostImages]:
         """Disks whose template has learned from the other node that this one is primary no more."""
-        lost: list[LostImage] = []
-        for template in self._state.templates():
-            if isinstance(template, Supersedes):
+        lost: list[LostImages] = []
+        for template in _superseding(self._state):
+            if not template.asks_a_cluster:
                 try:
-                    lost += await template.lost()
+                    lost.append(await template.lost())
                 except (OSError, *UNREADABLE_JSON) as err:
                     _log.warning("lost disks of %s cannot be looked for: %s", template.traits.name, err)
         return lost
@@ -83,6 +98,10 @@ class LostGuests:
             return
         _log.warning("instance %s is ended on this node: %s", name, why)
         self._tell(name, f"guest ended on this node: {why}")
+
+
+def _superseding(state: NodeState) -> list[Supersedes]:
+    return [template for template in state.templates() if isinstance(template, Supersedes)]
 
 
 def enabled_hypervisors(state: NodeState) -> list[Hypervisor]:

@@ -43,10 +43,13 @@ class CephSilence:
         self._now_s = now_s
         self._silent: dict[str, _Silence] = {}
 
-    async def ask(self, pool: str, question: Question) -> str:
-        """Give the answer; raises `BlockDeviceError`, at once for a pool that is silent."""
+    def is_silent(self, pool: str) -> bool:
+        return pool in self._silent
+
+    async def ask(self, pool: str, question: Question, *, patient: bool = False) -> str:
+        """Give the answer; raises `BlockDeviceError`, at once for a pool that is silent unless *patient*."""
         silence = self._silent.get(pool)
-        if silence is not None:
+        if silence is not None and not patient:
             if self._now_s() < silence.asked_again_s:
                 raise BlockDeviceError(silence.sentence)
             self._silent[pool] = _Silence(silence.sentence, self._now_s() + self._limit_s + ASKED_AGAIN_S)
@@ -59,7 +62,7 @@ class CephSilence:
 
     async def ask_long(self, pool: str, question: Question, probe: Question, limit_s: float) -> str:
         """The same of a question that may take long; it ends when *probe*, a short one, has no answer meanwhile."""
-        if pool in self._silent:
+        if self.is_silent(pool):
             await self._probe(pool, probe)
         asked = asyncio.ensure_future(self._ask(pool, question, limit_s))
         try:
@@ -89,5 +92,5 @@ class CephSilence:
         try:
             await self.ask(pool, probe)
         except BlockDeviceError:
-            if pool in self._silent:
+            if self.is_silent(pool):
                 raise

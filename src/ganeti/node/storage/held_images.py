@@ -15,12 +15,28 @@ import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.paths import Paths
+from ganeti.model.node_requests import DiskSpec
+from ganeti.model.parameters import Parameter
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_io import in_thread
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.boot import boot_identity
 from ganeti.system.files import read_if_there, write_atomically
+
+LOST_LOCK = Parameter(
+    "lost_lock_timeout",
+    "int",
+    60,
+    "seconds within which a node ends a guest whose image lock another node has taken; 0: it does not",
+    minimum=0,
+    maximum=86400,
+)
+
+
+def limit_of(disk: DiskSpec) -> int:
+    """In seconds."""
+    return int(disk.params.get(LOST_LOCK.name, LOST_LOCK.default))
 
 
 class HeldImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,16 +46,18 @@ class HeldImage(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: int
     """How long a guest may go on after another node has taken the image; 0: for ever."""
     boot: str
+    client: str = ""
+    """Name of the client that asks about the image, where it is kept by a cluster."""
 
 
 class HeldImages:
     """Those of one node; what an earlier power-on has left does not count."""
 
-    def __init__(self, paths: Paths) -> None:
-        self.directory = f"{paths.run_dir}/held-images"
+    def __init__(self, paths: Paths, kind: str = "images") -> None:
+        self.directory = f"{paths.run_dir}/held-{kind}"
 
-    def note(self, image: str, owner: str, limit_s: int) -> None:
-        held = HeldImage(image=image, owner=owner, limit_s=limit_s, boot=boot_identity())
+    def note(self, image: str, owner: str, limit_s: int, client: str = "") -> None:
+        held = HeldImage(image=image, owner=owner, limit_s=limit_s, boot=boot_identity(), client=client)
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         write_atomically(self._file(image), msgspec.json.encode(held), mode=0o600, durable=False)
 
@@ -49,14 +67,17 @@ class HeldImages:
         except FileNotFoundError:
             return
 
-    def all(self) -> list[HeldImage]:
-        return list(self._read())
+    def holds(self, image: str) -> bool:
+        return any(self._read([os.path.basename(self._file(image))]))
 
-    def _read(self) -> Iterator[HeldImage]:
+    def all(self) -> list[HeldImage]:
         try:
             names = sorted(os.listdir(self.directory))
         except FileNotFoundError:
-            return
+            return []
+        return list(self._read(names))
+
+    def _read(self, names: Sequence[str]) -> Iterator[HeldImage]:
         for name in names:
             try:
                 held = msgspec.json.decode(read_if_there(f"{self.directory}/{name}") or b"", type=HeldImage)
@@ -83,7 +104,7 @@ class LostImages:
     """What one look has found."""
 
     images: Sequence[LostImage]
-    limit_s: float
+    limit_s: float = math.inf
     """Within which the guest of a lost image must have ended, the shortest of all in use; infinite without any."""
 
 

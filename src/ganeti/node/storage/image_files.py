@@ -24,7 +24,7 @@ from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import TemplateTraits
 from ganeti.node.storage import guest_locks, image_io, raw_snapshots, replaced_images
 from ganeti.node.storage.allowed_paths import AllowedPaths
-from ganeti.node.storage.held_images import HeldImages
+from ganeti.node.storage.held_images import LOST_LOCK, HeldImages, limit_of
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
@@ -52,14 +52,6 @@ PARAMETERS = (
         "whether a disk takes its space when it is made or as it is written",
         choices=("sparse", "full"),
     ),
-)
-LOST_LOCK = Parameter(
-    "lost_lock_timeout",
-    "int",
-    60,
-    "seconds within which a node ends a guest whose image lock another node has taken; 0: it does not",
-    minimum=0,
-    maximum=86400,
 )
 _TOOL_TIMEOUT_S = 3600.0
 
@@ -150,7 +142,7 @@ class ImageFileTemplate(DiskTemplate):
         path = await self._place(disk)
         if not self.traits.shared or not await image_io.read(image_io.storage_of(path), guest_locks.is_written, path):
             return None
-        return DiskUse(path=path, ends_within_s=int(disk.params.get(LOST_LOCK.name, LOST_LOCK.default)))
+        return DiskUse(path=path, ends_within_s=limit_of(disk))
 
     async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
         wanted = structs.replace(disk, logical_id=logical_id)
@@ -302,9 +294,8 @@ class ImageFileTemplate(DiskTemplate):
         return str(image_format)
 
     async def _hold(self, path: str, disk: DiskSpec, owner: str) -> None:
-        limit_s = int(disk.params.get(LOST_LOCK.name, LOST_LOCK.default))
         try:
-            await in_thread(self._held.note, path, owner, limit_s)
+            await in_thread(self._held.note, path, owner, limit_of(disk))
         except OSError as err:
             raise BlockDeviceError(f"{err.filename or self._held.directory} cannot be written: {err.strerror}") from err
 

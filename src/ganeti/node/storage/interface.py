@@ -21,7 +21,7 @@ from ganeti.model.node_calls.disks import DiskStatus, DiskUse, Replication, Snap
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.traits import TemplateTraits
-from ganeti.node.storage.held_images import LostImage
+from ganeti.node.storage.held_images import LostImages
 from ganeti.ports.node_world import NodeWorld
 
 
@@ -77,11 +77,15 @@ class GivesBack(ABC):
 
 
 class Supersedes(ABC):
-    """A template that learns by itself that another node was made primary in place of this one."""
+    """A template that learns by itself that another node has taken disks in place of this one."""
+
+    traits: ClassVar[TemplateTraits]
+    asks_a_cluster: ClassVar[bool] = False
+    """Whether `lost` asks others, who may keep it waiting."""
 
     @abstractmethod
-    async def lost(self) -> Sequence[LostImage]:
-        """The disks that were taken from this node while it was primary; whether guests still run is not looked at."""
+    async def lost(self) -> LostImages:
+        """The disks that were taken from this node while it used them; whether guests still run is not looked at."""
 
 
 class Tracked(ABC):

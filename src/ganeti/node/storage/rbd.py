@@ -5,11 +5,11 @@ The logical id is ``[POOL, IMAGE]``. With the disk parameter ``access=userspace`
 ``kernelspace`` the kernel maps it to a device. The image's metadata say which node uses it (``ganeti.node``), and which
 one it is migrating to (``ganeti.incoming``). A node that takes an image from a dead one puts the old clients on the
 blocklist of the Ceph cluster before it breaks the lock (`rbd_clients`): what a guest that was thought dead still writes
-is refused.
+is refused, and the old node ends that guest when it reads the metadata (`lost`).
 """
 
+import math
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ import msgspec
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.new_disk import NewDisk
-from ganeti.model.node_calls.disks import DiskStatus, Snapshot
+from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
@@ -27,8 +27,10 @@ from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
 from ganeti.node.storage import devices, rbd_clients, shown
 from ganeti.node.storage.ceph_silence import CephSilence
+from ganeti.node.storage.held_images import LOST_LOCK, HeldImage, HeldImages, LostImage, LostImages, limit_of
 from ganeti.node.storage.image_io import MIB, in_thread
-from ganeti.node.storage.interface import DiskTemplate, Snapshots, Tracked
+from ganeti.node.storage.interface import DiskTemplate, Snapshots, Supersedes, Tracked
+from ganeti.node.storage.rbd_snapshots import ImageSnapshots
 from ganeti.ports.node_world import NodeWorld
 
 _LONG_S = 1800.0
@@ -36,6 +38,8 @@ _LONG_S = 1800.0
 _NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
 _NO_IMAGE = "error opening image"
 _GONE = ("No such file or directory",)
+_SOON_S = 4.0
+"""The limit that is told while the cluster does not answer: then the next look is a second later."""
 
 PARAMETERS = (
     Parameter("pool", "string", "rbd", "pool of the images", required=True),
@@ -48,16 +52,16 @@ PARAMETERS = (
     ),
     Parameter("user-id", "string", "", "name of the Ceph client; empty for the usual one"),
     Parameter("features", "string", "layering,exclusive-lock", "features of new images, with commas between"),
+    LOST_LOCK,
 )
+
+
+class ImageInUseError(BlockDeviceError):
+    """Another node uses the image."""
 
 
 class _Image(msgspec.Struct, frozen=True):
     size: int
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    name: str
-    timestamp: str = ""
 
 
 class _Mapped(msgspec.Struct, frozen=True):
@@ -70,7 +74,8 @@ def _logical_id(new: NewDisk) -> list[Any]:
     return [str(new.params["pool"]), new.name]
 
 
-class CephImages(DiskTemplate, Tracked):
+class CephImages(DiskTemplate, Supersedes, Tracked):
+    asks_a_cluster = True
     traits = replace(
         TEMPLATES["rbd"],
         parameters=PARAMETERS,
@@ -82,6 +87,7 @@ class CephImages(DiskTemplate, Tracked):
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
         self.silence = CephSilence()
+        self._held = HeldImages(world.paths, "ceph-images")
 
     async def create(self, disk: DiskSpec) -> None:
         there = await self.find(disk)
@@ -116,7 +122,7 @@ class CephImages(DiskTemplate, Tracked):
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         await self._require(disk)
         await shown.hide(self.world, disk.uuid)
-        await self._enter(disk, for_migration=for_migration)
+        await self._hold(disk, owner, for_migration=for_migration)
         if disk.params.get("access") == KERNELSPACE:
             return AttachedDisk(spec=disk, path=await self._map(disk))
         return AttachedDisk(spec=disk, path="", uri=_uri(disk), blockdev=_options(disk))
@@ -126,16 +132,12 @@ class CephImages(DiskTemplate, Tracked):
 
     async def deactivate(self, disk: DiskSpec) -> None:
         await shown.hide(self.world, disk.uuid)
-        if (device := await self._mapped(disk)) is not None:
-            await self.rbd(disk, "unmap", device)
-        if await self.find(disk) is None:
-            return
-        noted, own = await self._metadata(disk), self.world.node_name
-        for key in (_NODE, _INCOMING):
-            if noted.get(key) == own:
-                await self._forget(disk, key, noted)
-        if noted.get(_NODE, own) == own:
-            await self._forget(disk, rbd_clients.CLIENTS, noted)
+        try:
+            await self._leave(disk)
+        except BlockDeviceError as err:
+            if not self.silence.is_silent(_place(disk)[0]) or await in_thread(self._held.holds, _name(disk)):
+                raise
+            self.world.log(f"disk {_name(disk)} counts as closed, as this node has not opened it: {err}")
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if not arrived:
@@ -153,6 +155,22 @@ class CephImages(DiskTemplate, Tracked):
         await self._forget(disk, _INCOMING, noted)
         told = ", ".join(clients) or "no client"
         self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {told}")
+
+    async def lost(self) -> LostImages:
+        """By the metadata of each image; one question at a time, since each starts a program."""
+        held_images = [held for held in await in_thread(self._held.all) if held.limit_s]
+        limit_s = min((float(held.limit_s) for held in held_images), default=math.inf)
+        found: list[LostImage] = []
+        for held in held_images:
+            try:
+                noted = await self._metadata(_disk_of(held), patient=True)
+            except BlockDeviceError as err:
+                self.world.log(f"whether another node has taken image {held.image} cannot be seen: {err}")
+                return LostImages(found, min(limit_s, _SOON_S))
+            user, own = noted.get(_NODE), self.world.node_name
+            if user not in (None, own) and noted.get(_INCOMING) != own:
+                found.append(LostImage(held.owner, f"node {user} has taken image {held.image}"))
+        return LostImages(found, limit_s)
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
         if attached.blockdev is None:
@@ -192,7 +210,7 @@ class CephImages(DiskTemplate, Tracked):
         await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
 
     def snapshots(self) -> Snapshots:
-        return _ImageSnapshots(self)
+        return ImageSnapshots(self)
 
     async def space(self, setting: str) -> StorageSpace:
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
@@ -203,6 +221,33 @@ class CephImages(DiskTemplate, Tracked):
     async def list_owned(self, setting: str) -> Sequence[str]:
         return []
 
+    async def _hold(self, disk: DiskSpec, owner: str, *, for_migration: bool) -> None:
+        """Enter, and note here what is in the metadata from then on, or may be."""
+        image, note = _name(disk), partial(self._held.note, client=_user(disk))
+        known = await in_thread(self._held.holds, image)
+        try:
+            await in_thread(note, image, owner, limit_of(disk))
+        except OSError as err:
+            raise BlockDeviceError(f"{err.filename or self._held.directory} cannot be written: {err.strerror}") from err
+        try:
+            await self._enter(disk, for_migration=for_migration)
+        except ImageInUseError:
+            if not known:
+                await in_thread(self._held.forget, image)
+            raise
+
+    async def _leave(self, disk: DiskSpec) -> None:
+        if (device := await self._mapped(disk)) is not None:
+            await self.rbd(disk, "unmap", device)
+        if await self.find(disk) is not None:
+            noted, own = await self._metadata(disk), self.world.node_name
+            for key in (_NODE, _INCOMING):
+                if noted.get(key) == own:
+                    await self._forget(disk, key, noted)
+            if noted.get(_NODE, own) == own:
+                await self._forget(disk, rbd_clients.CLIENTS, noted)
+        await in_thread(self._held.forget, _name(disk))
+
     async def _enter(self, disk: DiskSpec, *, for_migration: bool) -> None:
         """Note that this node uses the image; raises `BlockDeviceError` where another one does."""
         noted, own = await self._metadata(disk), self.world.node_name
@@ -211,15 +256,15 @@ class CephImages(DiskTemplate, Tracked):
             if _NODE not in noted:
                 await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, own)
         elif not for_migration or incoming not in (None, own):
-            raise BlockDeviceError(
+            raise ImageInUseError(
                 f"Disk {_name(disk)} is in use on node {user}: stop the instance there, or take the disk from a dead "
                 "node by failing the instance over"
             )
         elif incoming is None:
             await self.rbd(disk, "image-meta", "set", _name(disk), _INCOMING, own)
 
-    async def _metadata(self, disk: DiskSpec) -> dict[str, str]:
-        text = await self.rbd(disk, "image-meta", "list", "--format", "json", _name(disk))
+    async def _metadata(self, disk: DiskSpec, *, patient: bool = False) -> dict[str, str]:
+        text = await self.rbd(disk, "image-meta", "list", "--format", "json", _name(disk), patient=patient)
         found = msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
         return {key: value for key, value in found.items() if key in (_NODE, _INCOMING, rbd_clients.CLIENTS)}
 
@@ -263,8 +308,9 @@ class CephImages(DiskTemplate, Tracked):
     async def ceph(self, disk: DiskSpec, *words: str) -> str:
         return await self.silence.ask(_place(disk)[0], partial(self._run, "ceph", *_client(disk), *words))
 
-    async def rbd(self, disk: DiskSpec, *words: str) -> str:
-        return await self.silence.ask(_place(disk)[0], partial(self._run, "rbd", *words, *_client(disk)))
+    async def rbd(self, disk: DiskSpec, *words: str, patient: bool = False) -> str:
+        question = partial(self._run, "rbd", *words, *_client(disk))
+        return await self.silence.ask(_place(disk)[0], question, patient=patient)
 
     async def rbd_long(self, disk: DiskSpec, *words: str) -> str:
         """What takes the longer the larger the image is."""
@@ -276,44 +322,18 @@ class CephImages(DiskTemplate, Tracked):
         return (await self.world.run(words, timeout_s=limit_s)).stdout
 
 
-class _ImageSnapshots(Snapshots):
-    """Snapshots of images, as Ceph keeps them."""
-
-    def __init__(self, images: CephImages) -> None:
-        self._images = images
-
-    async def of(self, disk: DiskSpec) -> list[Snapshot]:
-        text = await self._images.rbd(disk, "snap", "ls", "--format", "json", _name(disk))
-        kept = msgspec.json.decode(text or "[]", type=list[_Kept])
-        return [Snapshot(name=each.name, created_s=_seconds(each.timestamp)) for each in kept]
-
-    async def take(self, disk: DiskSpec, name: str) -> None:
-        if not await self._has(disk, name):
-            await self._images.rbd(disk, "snap", "create", "--no-progress", f"{_name(disk)}@{name}")
-
-    async def revert(self, disk: DiskSpec, name: str) -> None:
-        if not await self._has(disk, name):
-            raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        await self._images.rbd_long(disk, "snap", "rollback", "--no-progress", f"{_name(disk)}@{name}")
-
-    async def remove(self, disk: DiskSpec, name: str) -> None:
-        if await self._has(disk, name):
-            await self._images.rbd_long(disk, "snap", "rm", "--no-progress", f"{_name(disk)}@{name}")
-
-    async def _has(self, disk: DiskSpec, name: str) -> bool:
-        return name in [each.name for each in await self.of(disk)]
+def _disk_of(held: HeldImage) -> DiskSpec:
+    """As much of it as a question needs."""
+    params, place = {"user-id": held.client}, held.image.split("/")
+    return DiskSpec(uuid="", template="rbd", logical_id=list(place), size_mib=0, index=0, params=params)
 
 
-def _seconds(text: str) -> float:
-    """As rbd prints a time, in the C locale; 0 where it cannot be read."""
-    try:
-        return time.mktime(time.strptime(text, "%a %b %d %H:%M:%S %Y"))
-    except ValueError:
-        return 0.0
+def _user(disk: DiskSpec) -> str:
+    return str(disk.params.get("user-id") or "")
 
 
 def _client(disk: DiskSpec) -> list[str]:
-    user = str(disk.params.get("user-id") or "")
+    user = _user(disk)
     return ["--id", user] if user else []
 
 
@@ -332,11 +352,11 @@ def _name(disk: DiskSpec) -> str:
 
 def _options(disk: DiskSpec) -> dict[str, Any]:
     pool, image = _place(disk)
-    user = str(disk.params.get("user-id") or "")
+    user = _user(disk)
     options = {"driver": "rbd", "pool": pool, "image": image}
     return options | ({"user": user} if user else {})
 
 
 def _uri(disk: DiskSpec) -> str:
-    user = str(disk.params.get("user-id") or "")
+    user = _user(disk)
     return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")

@@ -1,41 +1,33 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls about disks on a Ceph cluster whose tools hang: each ends soon, whatever the number of disks."""
+"""Disks on a Ceph cluster that hangs, and on images that another node has taken."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.fakes.ceph_tools import CephTools
 from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.verify import NodeChecks
 from ganeti.model.node_requests import DiskSpec
-from ganeti.node.storage.ceph_silence import CephSilence
-from ganeti.ports.node_world import Completed
+from ganeti.noded.lost_guests import IDLE_S, LostGuests
 
 LIMIT_S = 0.5
 DISKS = 40
+SILENT = "does not answer this node"
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OneNode:
-    """Its programs rbd and ceph hang."""
-    node = OneNode(tmp_path)
-    tools = {
-        name: str(node.program(f"/tools/{name}", f"echo {name} $* >>{tmp_path}/asked; exec sleep 600"))
-        for name in ("rbd", "ceph")
-    }
-    run = node.state.world.run
+def node(tmp_path: Path) -> OneNode:
+    return OneNode(tmp_path)
 
-    async def run_false(argv: Sequence[str], **options: Any) -> Completed:
-        return await run([tools.get(argv[0], argv[0]), *argv[1:]], **options)
 
-    monkeypatch.setattr(node.state.world, "run", run_false)
-    node.state.template("rbd").silence = CephSilence(LIMIT_S)  # type: ignore[attr-defined]
-    return node
+@pytest.fixture
+def tools(node: OneNode) -> CephTools:
+    return CephTools(node, LIMIT_S)
 
 
 def disks(count: int = DISKS) -> list[DiskSpec]:
@@ -45,30 +37,120 @@ def disks(count: int = DISKS) -> list[DiskSpec]:
     ]
 
 
-def asked(node: OneNode) -> int:
-    return len(Path(node.paths.under("/asked")).read_text().splitlines())
+def plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
 
 
-def test_what_looks_at_all_disks_ends_after_one_limit(node: OneNode) -> None:
+def test_what_looks_at_all_disks_ends_after_one_limit(node: OneNode, tools: CephTools) -> None:
+    tools.hang(stopped=True)
     begun_s = time.monotonic()
-    found = node.call("node_verify", checks=msgspec.to_builtins(NodeChecks(disk_status=disks()))).disk_status
-    assert len(found) == DISKS and all("does not answer this node" in fault for fault in found.values())
-    told = node.call("blockdev_find_each", disks=msgspec.to_builtins(disks()))
+    found = node.call("node_verify", checks=plain(NodeChecks(disk_status=disks()))).disk_status
+    assert len(found) == DISKS and all(SILENT in fault for fault in found.values())
+    told = node.call("blockdev_find_each", disks=plain(disks()))
     assert {each.fault for each in told} == set(found.values()), "the same sentence"
     assert time.monotonic() - begun_s < 10 * LIMIT_S
-    assert asked(node) <= 4, "as many as are looked at together"
+    assert tools.asked <= 4, "as many as are looked at together"
 
 
-def test_an_operation_and_its_undo_end_after_one_limit(node: OneNode) -> None:
-    instance = msgspec.to_builtins(instance_spec(disks=disks()))
+def test_an_operation_and_its_undo_end_after_one_limit(node: OneNode, tools: CephTools) -> None:
+    tools.hang(stopped=True)
+    instance = plain(instance_spec(disks=disks()))
     begun_s = time.monotonic()
-    with pytest.raises(BlockDeviceError, match="does not answer this node"):
+    with pytest.raises(BlockDeviceError, match=SILENT):
         node.call("instance_disks_assemble", instance=instance, as_primary=True)
+    node.call("instance_disks_shutdown", instance=instance)
+    assert "counts as closed, as this node has not opened it" in node.logged[-1]
     for disk in disks():
-        for name in ("blockdev_shutdown", "blockdev_remove"):
-            with pytest.raises(BlockDeviceError, match="does not answer this node"):
-                node.call(name, disk=msgspec.to_builtins(disk))
-    with pytest.raises(BlockDeviceError, match="does not answer this node"):
-        node.call("blockdev_steal", disk=msgspec.to_builtins(disks()[0]), owner="web1", reason="failover")
+        with pytest.raises(BlockDeviceError, match=SILENT):
+            node.call("blockdev_remove", disk=plain(disk))
+    with pytest.raises(BlockDeviceError, match=SILENT):
+        node.call("blockdev_steal", disk=plain(disks()[0]), owner="web1", reason="failover")
     assert time.monotonic() - begun_s < 10 * LIMIT_S
-    assert asked(node) == 1
+    assert tools.asked == 1
+
+
+def test_what_this_node_has_opened_is_not_said_to_be_closed(node: OneNode, tools: CephTools) -> None:
+    instance = plain(instance_spec(disks=disks(1)))
+    node.call("instance_disks_assemble", instance=instance, as_primary=True)
+    tools.hang(stopped=True)
+    with pytest.raises(BlockDeviceError, match=SILENT):
+        node.call("instance_disks_shutdown", instance=instance)
+
+
+def test_what_another_node_uses_is_refused_and_not_held(node: OneNode, tools: CephTools) -> None:
+    tools.note("ganeti.node", "node2")
+    instance = plain(instance_spec(disks=disks(1)))
+    with pytest.raises(BlockDeviceError, match="is in use on node node2"):
+        node.call("instance_disks_assemble", instance=instance, as_primary=True)
+    assert node.run(guard(node, []).look()) == IDLE_S, "nothing is held here"
+
+
+def guard(node: OneNode, told: list[str]) -> LostGuests:
+    """The look at what Ceph keeps."""
+    return next(each for each in LostGuests.all(node.state, lambda name, why: told.append(why)) if each.template)
+
+
+class Guest:
+    """A running guest on an image."""
+
+    def __init__(self, node: OneNode, limit_s: int = 8) -> None:
+        self.node = node
+        self.told: list[str] = []
+        self.guard = guard(node, self.told)
+        Path(node.paths.ssconf_file("hypervisor_list")).write_text("fake\n")
+        (disk,) = disks(1)
+        self.disk = msgspec.structs.replace(disk, params={"lost_lock_timeout": limit_s})
+        spec = instance_spec(disks=[self.disk])
+        attached = node.call("instance_disks_assemble", instance=plain(spec), as_primary=True)
+        node.run(node.state.hypervisor("fake").start(spec, attached))
+
+    def look(self, times: int = 1) -> float:
+        return [self.node.run(self.guard.look()) for _ in range(times)][-1]
+
+    def runs(self) -> bool:
+        return bool(self.node.run(self.node.state.hypervisor("fake").list_instances()))
+
+
+def test_a_guest_whose_image_another_node_has_taken_is_ended_at_the_second_look(
+    node: OneNode, tools: CephTools
+) -> None:
+    guest = Guest(node)
+    assert guest.look(3) == 2.0 and guest.runs(), "four looks within the limit"
+    tools.note("ganeti.node", "node2")
+    guest.look()
+    assert guest.runs() and not guest.told
+    guest.look()
+    assert not guest.runs()
+    assert guest.told == ["guest ended on this node: node node2 has taken image rbd/image-0"]
+    node.call("blockdev_shutdown", disk=plain(guest.disk))
+    assert tools.noted()["ganeti.node"] == "node2", "the other node keeps it"
+    assert guest.look() == IDLE_S
+
+
+def test_a_guest_on_its_way_and_one_without_limit_go_on(node: OneNode, tools: CephTools) -> None:
+    guest = Guest(node)
+    tools.note("ganeti.incoming", "node2")
+    guest.look(3)
+    assert guest.runs(), "it leaves"
+    tools.note("ganeti.node", "node2")
+    tools.note("ganeti.incoming", "node1")
+    guest.look(3)
+    assert guest.runs(), "it has come here"
+
+
+def test_a_limit_of_zero_leaves_it_running(node: OneNode, tools: CephTools) -> None:
+    guest = Guest(node, limit_s=0)
+    tools.note("ganeti.node", "node2")
+    assert guest.look(3) == IDLE_S and guest.runs()
+
+
+def test_a_cluster_that_does_not_answer_ends_nothing_and_is_asked_all_the_time(node: OneNode, tools: CephTools) -> None:
+    """A node that was cut off finds out as soon as it reaches the cluster, whatever else is not asked meanwhile."""
+    guest = Guest(node)
+    tools.note("ganeti.node", "node2")
+    tools.hang(stopped=True)
+    assert guest.look(2) == 1.0 and guest.runs()
+    tools.hang(stopped=False)
+    guest.look(2)
+    assert not guest.runs()
+    assert node.call("blockdev_find", disk=plain(guest.disk)) is not None, "an answer to the look ends the silence"

@@ -15,7 +15,7 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.node.actions.daemons import daemon_util
 from ganeti.node.storage import image_io
-from ganeti.node.storage.held_images import LostImage
+from ganeti.node.storage.held_images import LostImage, LostImages
 from ganeti.node.storage.image_files import MIRROR, ImageFileTemplate, of_image_files, place_if_there
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import GivesBack, Snapshots, Supersedes
@@ -172,12 +172,14 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
     def snapshots(self) -> Snapshots:
         return CopySnapshots(self._place, self.world.node_name, self._places)
 
-    async def lost(self) -> list[LostImage]:
-        return [
-            LostImage(disk.owner, f"node {disk.lost_to} was made primary of {disk.image}")
-            for disk in await in_thread(self._places.opened)
-            if disk.lost_to and disk.role == SECONDARY
-        ]
+    async def lost(self) -> LostImages:
+        return LostImages(
+            [
+                LostImage(disk.owner, f"node {disk.lost_to} was made primary of {disk.image}")
+                for disk in await in_thread(self._places.opened)
+                if disk.lost_to and disk.role == SECONDARY
+            ]
+        )
 
     def owns(self, name: str) -> bool:
         return not super().owns(name)

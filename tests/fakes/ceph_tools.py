@@ -41,7 +41,7 @@ class CephTools:
             return await run([tools.get(argv[0], argv[0]), *argv[1:]], **options)
 
         node.state.world.run = run_ours  # type: ignore[method-assign]
-        node.state.template("rbd").silence = CephSilence(limit_s)  # type: ignore[attr-defined]
+        node.state.template("rbd").ask.silence = CephSilence(limit_s)  # type: ignore[attr-defined]
 
     def hang(self, *, stopped: bool) -> None:
         (self.top / "hangs").touch() if stopped else (self.top / "hangs").unlink()

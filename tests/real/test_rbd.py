@@ -159,7 +159,7 @@ def test_a_pool_that_is_not_there_or_a_cluster_that_hangs_is_said(ceph: Ceph, tm
     missing = DiskSpec(uuid="u", template="rbd", logical_id=["none", NAME], size_mib=16, index=0)
     with pytest.raises(BlockDeviceError, match="error opening pool 'none'"):
         run(one.create(missing))
-    one.silence = CephSilence(2.0)
+    one.ask.silence = CephSilence(2.0)
     ceph.stop_answering(stopped=True)
     try:
         begun_s = time.monotonic()

@@ -26,16 +26,13 @@ from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
 from ganeti.node.storage import devices, rbd_clients, shown
-from ganeti.node.storage.ceph_silence import CephSilence
+from ganeti.node.storage.ceph_questions import INCOMING, NODE, CephQuestions, name_of, place_of, user_of
 from ganeti.node.storage.held_images import LOST_LOCK, HeldImage, HeldImages, LostImage, LostImages, limit_of
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import DiskTemplate, Snapshots, Supersedes, Tracked
 from ganeti.node.storage.rbd_snapshots import ImageSnapshots
 from ganeti.ports.node_world import NodeWorld
 
-_LONG_S = 1800.0
-"""How long removing and reverting may take, which touch each object of an image."""
-_NODE, _INCOMING = "ganeti.node", "ganeti.incoming"
 _NO_IMAGE = "error opening image"
 _GONE = ("No such file or directory",)
 _SOON_S = 4.0
@@ -86,7 +83,7 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
 
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
-        self.silence = CephSilence()
+        self.ask = CephQuestions(world)
         self._held = HeldImages(world.paths, "ceph-images")
 
     async def create(self, disk: DiskSpec) -> None:
@@ -94,7 +91,7 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
         if there is not None:
             if there.size_mib != disk.size_mib:
                 raise BlockDeviceError(
-                    f"Disk {_name(disk)} of {disk.size_mib} MiB cannot be made: there is one of {there.size_mib} MiB "
+                    f"Disk {name_of(disk)} of {disk.size_mib} MiB cannot be made: there is one of {there.size_mib} MiB "
                     "already; remove it first"
                 )
             return
@@ -104,20 +101,20 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
             if name
             for word in ("--image-feature", name.strip())
         ]
-        await self.rbd(disk, "create", "--size", f"{disk.size_mib}M", *features, _name(disk))
+        await self.ask.rbd(disk, "create", "--size", f"{disk.size_mib}M", *features, name_of(disk))
 
     async def remove(self, disk: DiskSpec) -> None:
         """Snapshots go with the image."""
         await self.deactivate(disk)
         if await self.find(disk) is None:
             return
-        if user := (await self._metadata(disk)).get(_NODE):
+        if user := (await self.ask.metadata(disk)).get(NODE):
             raise BlockDeviceError(
-                f"Disk {_name(disk)} cannot be removed: node {user} uses it; stop the instance there, or take the disk "
-                "from a dead node by failing the instance over"
+                f"Disk {name_of(disk)} cannot be removed: node {user} uses it; stop the instance there, or take the "
+                "disk from a dead node by failing the instance over"
             )
-        await self.rbd_long(disk, "snap", "purge", "--no-progress", _name(disk))
-        await self.rbd_long(disk, "rm", "--no-progress", _name(disk))
+        await self.ask.rbd_long(disk, "snap", "purge", "--no-progress", name_of(disk))
+        await self.ask.rbd_long(disk, "rm", "--no-progress", name_of(disk))
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         await self._require(disk)
@@ -128,33 +125,33 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
         return AttachedDisk(spec=disk, path="", uri=_uri(disk), blockdev=_options(disk))
 
     async def opened(self, disk: DiskSpec) -> None:
-        await rbd_clients.note(self, disk)
+        await rbd_clients.note(self.ask, disk)
 
     async def deactivate(self, disk: DiskSpec) -> None:
         await shown.hide(self.world, disk.uuid)
         try:
             await self._leave(disk)
         except BlockDeviceError as err:
-            if not self.silence.is_silent(_place(disk)[0]) or await in_thread(self._held.holds, _name(disk)):
+            if not self.ask.silence.is_silent(place_of(disk)[0]) or await in_thread(self._held.holds, name_of(disk)):
                 raise
-            self.world.log(f"disk {_name(disk)} counts as closed, as this node has not opened it: {err}")
+            self.world.log(f"disk {name_of(disk)} counts as closed, as this node has not opened it: {err}")
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if not arrived:
             await self.deactivate(disk)
             return
-        await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
-        await self._forget(disk, _INCOMING, await self._metadata(disk))
+        await self.ask.rbd(disk, "image-meta", "set", name_of(disk), NODE, self.world.node_name)
+        await self.ask.forget(disk, INCOMING, await self.ask.metadata(disk))
         await self.opened(disk)
 
     async def steal(self, disk: DiskSpec, owner: str, reason: str) -> None:
         """Shut the clients of the dead node out, then break their locks."""
-        noted = await self._metadata(disk)
-        clients = await rbd_clients.shut_out(self, disk, noted.get(rbd_clients.CLIENTS, ""))
-        await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, self.world.node_name)
-        await self._forget(disk, _INCOMING, noted)
+        noted = await self.ask.metadata(disk)
+        clients = await rbd_clients.shut_out(self.ask, disk, noted.get(rbd_clients.CLIENTS, ""))
+        await self.ask.rbd(disk, "image-meta", "set", name_of(disk), NODE, self.world.node_name)
+        await self.ask.forget(disk, INCOMING, noted)
         told = ", ".join(clients) or "no client"
-        self.world.log(f"disk {_name(disk)} taken for {owner}: {reason}; shut out: {told}")
+        self.world.log(f"disk {name_of(disk)} taken for {owner}: {reason}; shut out: {told}")
 
     async def lost(self) -> LostImages:
         """By the metadata of each image; one question at a time, since each starts a program."""
@@ -163,12 +160,12 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
         found: list[LostImage] = []
         for held in held_images:
             try:
-                noted = await self._metadata(_disk_of(held), patient=True)
+                noted = await self.ask.metadata(_disk_of(held), patient=True)
             except BlockDeviceError as err:
                 self.world.log(f"whether another node has taken image {held.image} cannot be seen: {err}")
                 return LostImages(found, min(limit_s, _SOON_S))
-            user, own = noted.get(_NODE), self.world.node_name
-            if user not in (None, own) and noted.get(_INCOMING) != own:
+            user, own = noted.get(NODE), self.world.node_name
+            if user not in (None, own) and noted.get(INCOMING) != own:
                 found.append(LostImage(held.owner, f"node {user} has taken image {held.image}"))
         return LostImages(found, limit_s)
 
@@ -180,7 +177,7 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         try:
-            text = await self.rbd(disk, "info", "--format", "json", _name(disk))
+            text = await self.ask.rbd(disk, "info", "--format", "json", name_of(disk))
         except BlockDeviceError as err:
             if _NO_IMAGE in str(err) and any(words in str(err) for words in _GONE):
                 return None
@@ -193,14 +190,14 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
             raise BlockDeviceError(f"Disk {disk.logical_id} cannot grow by {amount_mib} MiB: give a positive size")
         found, wanted_mib = await self._require(disk), disk.size_mib + amount_mib
         if (found.size_mib or 0) < wanted_mib:
-            await self.rbd(disk, "resize", "--no-progress", "--size", f"{wanted_mib}M", _name(disk))
+            await self.ask.rbd(disk, "resize", "--no-progress", "--size", f"{wanted_mib}M", name_of(disk))
 
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         """By the file or device that the disk is while it lasts."""
         found = await self._require(disk)
         if offset_mib < 0 or size_mib < 0 or offset_mib + size_mib > (found.size_mib or 0):
             raise BlockDeviceError(
-                f"Disk {_name(disk)} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has not so "
+                f"Disk {name_of(disk)} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has not so "
                 "many"
             )
         if disk.params.get("access") == KERNELSPACE:
@@ -210,7 +207,7 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
         await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
 
     def snapshots(self) -> Snapshots:
-        return ImageSnapshots(self)
+        return ImageSnapshots(self.ask)
 
     async def space(self, setting: str) -> StorageSpace:
         return StorageSpace(type=self.traits.storage_type, name=setting, storage_size=None, storage_free=None)
@@ -223,7 +220,7 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
 
     async def _hold(self, disk: DiskSpec, owner: str, *, for_migration: bool) -> None:
         """Enter, and note here what is in the metadata from then on, or may be."""
-        image, note = _name(disk), partial(self._held.note, client=_user(disk))
+        image, note = name_of(disk), partial(self._held.note, client=user_of(disk))
         known = await in_thread(self._held.holds, image)
         try:
             await in_thread(note, image, owner, limit_of(disk))
@@ -238,44 +235,35 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
 
     async def _leave(self, disk: DiskSpec) -> None:
         if (device := await self._mapped(disk)) is not None:
-            await self.rbd(disk, "unmap", device)
+            await self.ask.rbd(disk, "unmap", device)
         if await self.find(disk) is not None:
-            noted, own = await self._metadata(disk), self.world.node_name
-            for key in (_NODE, _INCOMING):
+            noted, own = await self.ask.metadata(disk), self.world.node_name
+            for key in (NODE, INCOMING):
                 if noted.get(key) == own:
-                    await self._forget(disk, key, noted)
-            if noted.get(_NODE, own) == own:
-                await self._forget(disk, rbd_clients.CLIENTS, noted)
-        await in_thread(self._held.forget, _name(disk))
+                    await self.ask.forget(disk, key, noted)
+            if noted.get(NODE, own) == own:
+                await self.ask.forget(disk, rbd_clients.CLIENTS, noted)
+        await in_thread(self._held.forget, name_of(disk))
 
     async def _enter(self, disk: DiskSpec, *, for_migration: bool) -> None:
         """Note that this node uses the image; raises `BlockDeviceError` where another one does."""
-        noted, own = await self._metadata(disk), self.world.node_name
-        user, incoming = noted.get(_NODE, own), noted.get(_INCOMING)
+        noted, own = await self.ask.metadata(disk), self.world.node_name
+        user, incoming = noted.get(NODE, own), noted.get(INCOMING)
         if user == own:
-            if _NODE not in noted:
-                await self.rbd(disk, "image-meta", "set", _name(disk), _NODE, own)
+            if NODE not in noted:
+                await self.ask.rbd(disk, "image-meta", "set", name_of(disk), NODE, own)
         elif not for_migration or incoming not in (None, own):
             raise ImageInUseError(
-                f"Disk {_name(disk)} is in use on node {user}: stop the instance there, or take the disk from a dead "
+                f"Disk {name_of(disk)} is in use on node {user}: stop the instance there, or take the disk from a dead "
                 "node by failing the instance over"
             )
         elif incoming is None:
-            await self.rbd(disk, "image-meta", "set", _name(disk), _INCOMING, own)
-
-    async def _metadata(self, disk: DiskSpec, *, patient: bool = False) -> dict[str, str]:
-        text = await self.rbd(disk, "image-meta", "list", "--format", "json", _name(disk), patient=patient)
-        found = msgspec.json.decode(text, type=dict[str, str]) if text.strip() else {}
-        return {key: value for key, value in found.items() if key in (_NODE, _INCOMING, rbd_clients.CLIENTS)}
-
-    async def _forget(self, disk: DiskSpec, key: str, noted: dict[str, str]) -> None:
-        if key in noted:
-            await self.rbd(disk, "image-meta", "remove", _name(disk), key)
+            await self.ask.rbd(disk, "image-meta", "set", name_of(disk), INCOMING, own)
 
     async def _require(self, disk: DiskSpec) -> DiskStatus:
         found = await self.find(disk)
         if found is None:
-            raise BlockDeviceError(f"Disk {_name(disk)} is missing in the Ceph cluster")
+            raise BlockDeviceError(f"Disk {name_of(disk)} is missing in the Ceph cluster")
         return found
 
     async def _map(self, disk: DiskSpec) -> str:
@@ -283,9 +271,9 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
         if device is None:
             if not os.path.isdir("/sys/bus/rbd") and not os.path.isdir("/sys/module/rbd"):
                 await self._load_module()
-            device = (await self.rbd(disk, "map", _name(disk))).strip()
+            device = (await self.ask.rbd(disk, "map", name_of(disk))).strip()
         if await in_thread(devices.size_of, device) is None:
-            raise BlockDeviceError(f"Disk {_name(disk)} was mapped to {device}, which is not there")
+            raise BlockDeviceError(f"Disk {name_of(disk)} was mapped to {device}, which is not there")
         return device
 
     async def _load_module(self) -> None:
@@ -297,66 +285,25 @@ class CephImages(DiskTemplate, Supersedes, Tracked):
     async def _mapped(self, disk: DiskSpec) -> str | None:
         if disk.params.get("access") != KERNELSPACE:
             return None
-        text = await self.rbd(disk, "device", "list", "--format", "json")
-        pool, image = _place(disk)
+        text = await self.ask.rbd(disk, "device", "list", "--format", "json")
+        pool, image = place_of(disk)
         found = msgspec.json.decode(text or "[]", type=list[_Mapped])
         return next((each.device for each in found if (each.pool, each.name) == (pool, image)), None)
 
-    def name_of(self, disk: DiskSpec) -> str:
-        return _name(disk)
 
-    async def ceph(self, disk: DiskSpec, *words: str) -> str:
-        return await self.silence.ask(_place(disk)[0], partial(self._run, "ceph", *_client(disk), *words))
+def _options(disk: DiskSpec) -> dict[str, Any]:
+    pool, image = place_of(disk)
+    user = user_of(disk)
+    options = {"driver": "rbd", "pool": pool, "image": image}
+    return options | ({"user": user} if user else {})
 
-    async def rbd(self, disk: DiskSpec, *words: str, patient: bool = False) -> str:
-        question = partial(self._run, "rbd", *words, *_client(disk))
-        return await self.silence.ask(_place(disk)[0], question, patient=patient)
 
-    async def rbd_long(self, disk: DiskSpec, *words: str) -> str:
-        """What takes the longer the larger the image is."""
-        question = partial(self._run, "rbd", *words, *_client(disk))
-        probe = partial(self._run, "rbd", "info", _name(disk), *_client(disk))
-        return await self.silence.ask_long(_place(disk)[0], question, probe, _LONG_S)
-
-    async def _run(self, *words: str, limit_s: float) -> str:
-        return (await self.world.run(words, timeout_s=limit_s)).stdout
+def _uri(disk: DiskSpec) -> str:
+    user = user_of(disk)
+    return f"rbd:{name_of(disk)}" + (f":id={user}" if user else "")
 
 
 def _disk_of(held: HeldImage) -> DiskSpec:
     """As much of it as a question needs."""
     params, place = {"user-id": held.client}, held.image.split("/")
     return DiskSpec(uuid="", template="rbd", logical_id=list(place), size_mib=0, index=0, params=params)
-
-
-def _user(disk: DiskSpec) -> str:
-    return str(disk.params.get("user-id") or "")
-
-
-def _client(disk: DiskSpec) -> list[str]:
-    user = _user(disk)
-    return ["--id", user] if user else []
-
-
-def _place(disk: DiskSpec) -> tuple[str, str]:
-    match disk.logical_id:
-        case [str(pool), str(image)] if (
-            pool and image and not any(set(word) & set("/@:, ") or word.startswith("-") for word in (pool, image))
-        ):
-            return pool, image
-    raise BlockDeviceError(f"Logical id {disk.logical_id} names no image: it must be [pool, image]")
-
-
-def _name(disk: DiskSpec) -> str:
-    return "/".join(_place(disk))
-
-
-def _options(disk: DiskSpec) -> dict[str, Any]:
-    pool, image = _place(disk)
-    user = _user(disk)
-    options = {"driver": "rbd", "pool": pool, "image": image}
-    return options | ({"user": user} if user else {})
-
-
-def _uri(disk: DiskSpec) -> str:
-    user = _user(disk)
-    return f"rbd:{_name(disk)}" + (f":id={user}" if user else "")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_stopped_instance_comes_back_under_another_name(fake_bed: FakeBed) -> 
     assert {"os = heartbeat+default", "disk0_size = 16", "disk_template = file", "maxmem = 64"} <= set(config)
     fake_bed.run("gnt-backup", "import", "--src-dir", "web", "-n", "node2", "--compress=gzip", "copy")
     assert sums(fake_bed, "node2", STORAGE) == before * 2
+    fake_bed.run("gnt-instance", "remove", "-f", "copy")
+    fake_bed.check()
+
+
+def test_a_damaged_dump_makes_nothing_and_one_of_ganeti_is_imported(fake_bed: FakeBed) -> None:
+    """The export of the test before; `sha256sum` agrees with what it says."""
+    fake_bed.run("gnt-backup", "export", "-n", "node1", "web")
+    (noted,) = re.findall("disk0.dump = ([0-9a-f]{64})", fake_bed.run("cat", f"{EXPORTS}/web/config.ini"))
+    assert fake_bed.run("sha256sum", f"{EXPORTS}/web/disk0.dump").split()[0] == noted
+    flip = f"printf '\\377' | dd of={EXPORTS}/web/disk0.dump bs=1 seek=6000000 conv=notrunc"
+    fake_bed.run("sh", "-c", f"cp {EXPORTS}/web/disk0.dump /tmp/whole && {flip}")
+    imports = ("gnt-backup", "import", "--src-dir", "web", "-n", "node2", "copy")
+    if sums(fake_bed, "node1", EXPORTS) == sums(fake_bed, "node2", STORAGE):  # the byte had that value
+        fake_bed.run("sh", "-c", flip.replace("377", "376"))
+    said = fake_bed.run(*imports, expect=1)
+    assert "Checking 1 dump of web on node1" in said
+    assert "is damaged: its dump disk0.dump is not what was written, its checksum (SHA-256) is another" in said
+    assert "copy" not in fake_bed.run("ls", STORAGE, node="node2").split()
+    assert fake_bed.run("gnt-instance", "list", "--no-headers", "-o", "name").split() == ["web"]
+    fake_bed.run("sh", "-c", f"mv /tmp/whole {EXPORTS}/web/disk0.dump")
+    fake_bed.run("sed", "-i", "/^.dumps/,$d", f"{EXPORTS}/web/config.ini")
+    assert "dump" not in fake_bed.run("grep", "-v", "^disk", f"{EXPORTS}/web/config.ini")
+    said = fake_bed.run(*imports)
+    assert "The export has no checksum of disk0.dump (Ganeti 3.1 notes none)" in said
+    assert sums(fake_bed, "node2", f"{STORAGE}/copy") == sums(fake_bed, "node1", EXPORTS)
     fake_bed.run("gnt-instance", "remove", "-f", "copy")
     fake_bed.check()
 

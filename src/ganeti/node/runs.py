@@ -7,6 +7,7 @@ A run ends with the daemon, so its name is kept in memory alone.
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ganeti.base.errors import ExecutionError
@@ -14,8 +15,22 @@ from ganeti.base.errors import ExecutionError
 T = TypeVar("T")
 _KEPT = 1000
 _running: dict[str, "asyncio.Task[Any]"] = {}
+_progress: dict[str, "Progress"] = {}
 _ended: dict[str, None] = {}
 """Those that were ended, the newest last: a request may come after the one that ends it."""
+
+
+@dataclass
+class Progress:
+    """How far a run is; *stopped* is set where nobody wants the rest."""
+
+    bytes: int = 0
+    stopped: bool = False
+
+
+def progress(token: str) -> Progress:
+    """That of a run which is under way, or of its own where none is."""
+    return _progress.setdefault(token, Progress()) if token in _running else Progress()
 
 
 async def endable(token: str, work: Coroutine[Any, Any, T]) -> T:
@@ -36,6 +51,7 @@ async def endable(token: str, work: Coroutine[Any, Any, T]) -> T:
         raise
     finally:
         _running.pop(token, None)
+        _progress.pop(token, None)
 
 
 async def end(token: str) -> None:

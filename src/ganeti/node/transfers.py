@@ -114,6 +114,7 @@ class Transfers:
             running=running,
             connected=bool(status.connected),
             received=status.received,
+            sha256=status.sha256,
             done_mib=status.progress_mbytes or 0,
             rate_mib=status.progress_throughput,
             left_s=status.progress_eta,

@@ -70,6 +70,7 @@ class RealNodeWorld:
         log_path: str | None = None,
         stdin_path: str | None = None,
         stdout_path: str | None = None,
+        stdout_fd: int | None = None,
         pass_fds: Sequence[int] = (),
         script_fd: int | None = None,
         check: bool = True,
@@ -85,6 +86,8 @@ class RealNodeWorld:
             output: int | IO[bytes] = subprocess.PIPE if log_file is None else log_file
             if stdin is not None:
                 given = ours.enter_context(_input_file(stdin))
+            if stdout_fd is not None:
+                output = stdout_fd
             try:
                 if stdin_path is not None:
                     given = ours.enter_context(open(stdin_path, "rb"))

@@ -49,6 +49,7 @@ class NodeWorld(Protocol):
         log_path: str | None = None,
         stdin_path: str | None = None,
         stdout_path: str | None = None,
+        stdout_fd: int | None = None,
         pass_fds: Sequence[int] = (),
         script_fd: int | None = None,
         check: bool = True,
@@ -57,9 +58,9 @@ class NodeWorld(Protocol):
 
         The group ends when the call is superseded or *timeout_s* passes. *env* replaces the environment (PATH is
         the standard one). With *log_path*, output goes to that file instead; *stdin_path* is read and *stdout_path*
-        (made anew) written by the program itself, whatever their length. A shell script gets the descriptor
-        *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero status
-        raises `CommandError` with the last lines of output.
+        (made anew) or *stdout_fd* written by the program itself, whatever their length. A shell script gets the
+        descriptor *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero
+        status raises `CommandError` with the last lines of output.
         """
         ...
 

@@ -13,6 +13,8 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 VERSION = 0
 DUMPS = "dumps"
 """Section of ours: the size of each dump in bytes, so that one that was cut is noticed. Ganeti 3.1 passes over it."""
+CHECKSUMS = "dumps_sha256"
+"""Another one: the checksum of each dump, so that one that was changed is noticed."""
 NIC_KEYS = ("mac", "ip", "name", "network", "mode", "link", "vlan")
 
 
@@ -24,6 +26,8 @@ class ExportedDisk(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     dump_bytes: int | None = None
     """Size of the dump; exports of Ganeti do not say it."""
+    sha256: str | None = None
+    """Of the dump; exports of Ganeti do not say it."""
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +82,7 @@ def encode(export: Export) -> str:
     parser["os"] = export.osparams
     parser["os_private"] = export.osparams_private
     parser[DUMPS] = {disk.dump: str(disk.dump_bytes) for disk in export.disks if disk.dump_bytes is not None}
+    parser[CHECKSUMS] = {disk.dump: disk.sha256 for disk in export.disks if disk.sha256 is not None}
     text = io.StringIO()
     parser.write(text)
     return text.getvalue()
@@ -104,7 +109,8 @@ def decode(text: str) -> Export:
             tags=instance.get("tags", "").split(),
             nics=[_nic(instance, at) for at in range(int(instance.get("nic_count", "0")))],
             disks=[
-                _read_disk(instance, at, _section(parser, DUMPS)) for at in range(int(instance.get("disk_count", "0")))
+                _read_disk(instance, at, _section(parser, DUMPS), _section(parser, CHECKSUMS))
+                for at in range(int(instance.get("disk_count", "0")))
             ],
             hvparams=_section(parser, "hypervisor"),
             beparams=_section(parser, "backend"),
@@ -142,7 +148,9 @@ def _disk(at: int, disk: ExportedDisk) -> dict[str, str]:
     }
 
 
-def _read_disk(instance: Mapping[str, str], at: int, sizes: Mapping[str, str]) -> ExportedDisk:
+def _read_disk(
+    instance: Mapping[str, str], at: int, sizes: Mapping[str, str], checksums: Mapping[str, str]
+) -> ExportedDisk:
     dump = instance.get(f"disk{at}_dump", "")
     return ExportedDisk(
         ivname=instance.get(f"disk{at}_ivname", f"disk/{at}"),
@@ -150,6 +158,7 @@ def _read_disk(instance: Mapping[str, str], at: int, sizes: Mapping[str, str]) -
         size_mib=int(instance[f"disk{at}_size"]),
         name=_present(instance.get(f"disk{at}_name", "")),
         dump_bytes=int(sizes[dump]) if dump in sizes else None,
+        sha256=checksums[dump].strip().lower() if dump in checksums else None,
     )
 
 

@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the status file holds: the names of 3.1, and *received* and *pid* of our own."""
+    """What the status file holds: the names of 3.1, and *received*, *sha256* and *pid* of our own."""
 
     recent_output: list[str] = msgspec.field(default_factory=list)
     listen_port: int | None = None
@@ -60,6 +60,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True):
     ctime: float | None = None
     mtime: float | None = None
     received: bool = False
+    sha256: str = ""
+    """Of what came, where it is written into a file."""
     pid: int = 0
 
 

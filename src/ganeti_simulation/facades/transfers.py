@@ -5,6 +5,7 @@ Names, keys, order and files are those of production; TLS, compression and progr
 node daemon, as the program does, and ends with its machine: its directory is in memory.
 """
 
+import hashlib
 import importlib
 import os
 from typing import Any
@@ -62,9 +63,10 @@ class Transfers:
         if not isinstance(there, Machine) or found is None:
             return {"port": 0, "error": f"{task.host} port {task.port} cannot be reached"}
         directory, side = found
+        content = machine.disk.content(task.file) if task.file else b""
         if side["file"]:
-            put_file(there.disk, side["file"], machine.disk.content(task.file) if task.file else b"", 0o600)
-        self._keep(there, directory, side | {"received": True})
+            put_file(there.disk, side["file"], content, 0o600)
+        self._keep(there, directory, side | {"received": True, "sha256": hashlib.sha256(content).hexdigest()})
         return {"port": 0, "host": task.host, "there": directory}
 
     def _waiting(self, there: Machine, task: Any, key: str) -> tuple[str, dict[str, Any]] | None:
@@ -97,6 +99,7 @@ class Transfers:
             running=status is None,
             connected=True,
             received=bool(side.get("received")),
+            sha256=side.get("sha256", ""),
             exit_status=status,
             error=side.get("error") or ("The connection is broken" if status else None),
         )

@@ -14,8 +14,8 @@ from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError
 from ganeti.model.node_calls.exports import UNFINISHED
 from ganeti.node import export_room
+from ganeti.node.dump_file import DumpFile
 from ganeti.node.exports import Exports
-from ganeti.tools.import_export.sinks import NewFile
 
 DUMP = {"directory": f"web1{UNFINISHED}", "dump": "disk0.dump"}
 WAYS_OUT = (
@@ -75,7 +75,7 @@ def test_a_dump_from_another_node_says_what_keeps_it_from_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, sentence: str
 ) -> None:
     free_pages(monkeypatch, 0)
-    file = NewFile(str(tmp_path / "disk0.dump"))
+    file = DumpFile(str(tmp_path / "disk0.dump"))
 
     def fails(*_: Any) -> int:
         raise OSError(number, os.strerror(number))

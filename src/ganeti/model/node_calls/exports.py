@@ -5,6 +5,8 @@ A *directory* is named relative to the node's directory of exports. One whose na
 yet.
 """
 
+import msgspec
+
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
@@ -13,8 +15,17 @@ EXPORTED = ".export"
 """Name of the snapshot that an export reads; users' cannot begin with a dot."""
 
 
-class ExportDump(NodeRequest[str], frozen=True, kw_only=True):
-    """Have the OS write the dump of one disk; gives a mark of this power-on."""
+class Dumped(msgspec.Struct, frozen=True, kw_only=True):
+    """A dump that was written here."""
+
+    boot: str = ""
+    """A mark of this power-on."""
+    sha256: str = ""
+    """Checksum of the whole dump."""
+
+
+class ExportDump(NodeRequest[Dumped], frozen=True, kw_only=True):
+    """Have the OS write the dump of one disk."""
 
     instance: InstanceSpec
     index: int
@@ -67,6 +78,22 @@ class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
     asked_by_plans = True
     directory: str
     dumps: list[str]
+
+
+class ExportDamagedDumps(NodeRequest[list[str]], frozen=True, kw_only=True):
+    """Names of those dumps that are not as they were written. All are read, up to the first damaged one."""
+
+    directory: str
+    dumps: dict[str, str]
+    """The SHA-256 of each, by its name."""
+    token: str = ""
+    """Names the run (`ExportProgress`, `ScriptEnd`)."""
+
+
+class ExportProgress(NodeRequest[int], frozen=True, kw_only=True):
+    """Bytes that the run with *token* has written (`ExportDump`) or read (`ExportDamagedDumps`)."""
+
+    token: str
 
 
 class ExportFinish(NodeRequest[None], frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ class TransferState(msgspec.Struct, frozen=True, kw_only=True):
     connected: bool = False
     received: bool = False
     """Whether all data have come and the OS has ended well with them; the sender does not know yet."""
+    sha256: str = ""
+    """Of a dump that was received; known with *received*."""
     done_mib: float = 0
     rate_mib: float | None = None
     """MiB in a second, of late."""

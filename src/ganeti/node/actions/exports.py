@@ -9,7 +9,9 @@ from typing import ParamSpec, TypeVar
 from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.model.node_calls.exports import (
     EXPORTED,
+    Dumped,
     ExportCopyDisks,
+    ExportDamagedDumps,
     ExportDiscard,
     ExportDump,
     ExportDumpSizes,
@@ -17,13 +19,14 @@ from ganeti.model.node_calls.exports import (
     ExportFinish,
     ExportInfo,
     ExportList,
+    ExportProgress,
     ExportRemove,
     ExportRemoveSnapshots,
     ExportSnapshotDisks,
     ImportDump,
 )
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
-from ganeti.node import runs
+from ganeti.node import dump_file, runs
 from ganeti.node.actions.instances import attach_files
 from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
 from ganeti.node.actions.snapshots import snapshots_of
@@ -58,12 +61,12 @@ def _telling_of_room(path: str) -> Iterator[None]:
 
 
 @answers(ExportDump, timeout_s=DAY_S)
-async def export_dump(node: NodeState, asked: ExportDump) -> str:
+async def export_dump(node: NodeState, asked: ExportDump) -> Dumped:
     """Run the export script of the instance's OS on one of its disks (which are assembled if they were not)."""
     return await runs.endable(asked.token, _dump(node, asked))
 
 
-async def _dump(node: NodeState, asked: ExportDump) -> str:
+async def _dump(node: NodeState, asked: ExportDump) -> Dumped:
     exports = Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
     path = exports.dump(asked.directory, asked.dump)
@@ -73,7 +76,7 @@ async def _dump(node: NodeState, asked: ExportDump) -> str:
     else:
         disks = await attach_files(node, asked.instance)
     with _telling_of_room(path):
-        await runner.export_disk(
+        sha256 = await runner.export_disk(
             node.world,
             asked.instance,
             disks,
@@ -84,7 +87,7 @@ async def _dump(node: NodeState, asked: ExportDump) -> str:
             token=asked.token,
         )
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} exported by OS {asked.instance.os}")
-    return boot_identity()
+    return Dumped(boot=boot_identity(), sha256=sha256)
 
 
 @answers(ExportCopyDisks, timeout_s=DAY_S)
@@ -143,6 +146,25 @@ async def export_end_copies(node: NodeState, asked: ExportEndCopies) -> None:
 @answers(ExportDumpSizes, timeout_s=FAST_S, changes=False)
 async def export_dump_sizes(node: NodeState, asked: ExportDumpSizes) -> list[int]:
     return await _at_work(Exports(node.paths).dump_sizes, asked.directory, asked.dumps)
+
+
+@answers(ExportDamagedDumps, timeout_s=DAY_S, changes=False)
+async def export_damaged_dumps(node: NodeState, asked: ExportDamagedDumps) -> list[str]:
+    return await runs.endable(asked.token, _damaged(node, asked))
+
+
+async def _damaged(node: NodeState, asked: ExportDamagedDumps) -> list[str]:
+    exports, progress = Exports(node.paths), runs.progress(asked.token)
+    for dump, sha256 in asked.dumps.items():
+        if await dump_file.sha256(exports.dump(asked.directory, dump), progress) != sha256:
+            return [dump]
+    return []
+
+
+@answers(ExportProgress, timeout_s=FAST_S, changes=False)
+async def export_progress(node: NodeState, asked: ExportProgress) -> int:
+    del node
+    return runs.progress(asked.token).bytes
 
 
 @answers(ExportFinish, timeout_s=SLOW_S)

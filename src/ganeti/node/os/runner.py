@@ -11,6 +11,7 @@ from typing import Any
 from ganeti.base.errors import CommandError, ExecutionError, ParameterError
 from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
+from ganeti.node import dump_file
 from ganeti.node.os import output
 from ganeti.node.os.definition import (
     PARAMETERS_SINCE,
@@ -25,6 +26,7 @@ from ganeti.node.os.environment import (
     import_environment,
     instance_environment,
 )
+from ganeti.node.runs import progress
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.files import single_digit
 
@@ -34,7 +36,7 @@ class Streams:
     """Where a script's standard streams lead, besides its log."""
 
     stdin_path: str | None = None
-    stdout_path: str | None = None
+    stdout_fd: int | None = None
     size_fd: int | None = None
     """Where the script may tell the size of what it writes."""
 
@@ -92,28 +94,30 @@ async def export_disk(
     debug: int,
     timeout_s: float,
     token: str = "",
-) -> int | None:
-    """Write the dump of one disk to *dump_path*; gives its size in bytes as the script foretold it, if it did."""
+) -> str:
+    """Write the dump of one disk to *dump_path*; gives its SHA-256."""
     size_file = os.memfd_create("size", 0)
     try:
         extra = export_environment(disks[index], index) | {"EXP_SIZE_FD": str(single_digit(size_file))}
-        streams = Streams(stdout_path=dump_path, size_fd=size_file)
-        await _run(
-            world,
-            "export",
-            "export",
-            instance,
-            disks,
-            extra,
-            debug=debug,
-            timeout_s=timeout_s,
-            token=token,
-            streams=streams,
-        )
-        foretold = os.pread(size_file, 64, 0).decode("ascii", "replace").strip()
+
+        async def run(into: int) -> None:
+            streams = Streams(stdout_fd=into, size_fd=size_file)
+            await _run(
+                world,
+                "export",
+                "export",
+                instance,
+                disks,
+                extra,
+                debug=debug,
+                timeout_s=timeout_s,
+                token=token,
+                streams=streams,
+            )
+
+        return await dump_file.write(dump_path, run, progress(token))
     finally:
         os.close(size_file)
-    return int(foretold) if foretold.isdigit() else None
 
 
 async def import_disk(
@@ -207,7 +211,7 @@ async def _run(
             timeout_s=timeout_s,
             log_path=prepared.log_path,
             stdin_path=streams.stdin_path,
-            stdout_path=streams.stdout_path,
+            stdout_fd=streams.stdout_fd,
             script_fd=streams.size_fd,
         )
     except CommandError as err:

@@ -157,6 +157,7 @@ class Transfer:
         with connection:
             self._say(connected=True)
             stream.receive(task, connection, self._meter, running)
+            self._status.sha256 = self._meter.sha256
             self._say(received=True)
             self._await_confirmation()
             tunnel.answer(connection)

@@ -2,19 +2,22 @@
 """The data of a transfer: from a program, by a compressor, into the connection, or the other way round."""
 
 import fcntl
+import hashlib
 import os
 import ssl
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import IO, Any
 
 from ganeti.base.errors import CommandError, TransportError
+from ganeti.node.dump_file import DumpFile
 from ganeti.system.files import single_digit, take_number
 from ganeti.tools.import_export import gzip_stream
-from ganeti.tools.import_export.sinks import NewFile, Pipe, Sink
+from ganeti.tools.import_export.sinks import Pipe, Sink
 from ganeti.wire.transfer_files import Program, Task
 
 CHUNK = 256 * 1024
@@ -31,6 +34,8 @@ class Meter:
 
     def __init__(self) -> None:
         self.bytes = 0
+        self.sha256 = ""
+        """Of what went into a file, once it has all come."""
         self.size_file: int | None = None
 
     def foretold_bytes(self) -> int | None:
@@ -132,15 +137,42 @@ def receive(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -
     if task.compress == "none" or isal is not None:
         come = _receiving(tunnel)
         read = _checked(come if isal is None else gzip_stream.unpacked(isal, come), task.magic)
-        _pump_and_close(read, _target(task, running), meter, 0)
+        _deliver(read, task, running, meter)
     else:
         words = [*_compressor(task.compress), "-d"]
         process = running.start(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None and process.stdout is not None
         from_compressor = _checked(_reading(process.stdout, b""), task.magic)
-        running.beside(lambda: _pump_and_close(from_compressor, _target(task, running), meter, 0))
+        running.beside(lambda: _deliver(from_compressor, task, running, meter))
         _pump_and_close(_receiving(tunnel), Pipe(process.stdin), Meter(), 0)
     running.end_well()
+
+
+def _deliver(read: Callable[[], bytes], task: Task, running: Running, meter: Meter) -> None:
+    """Bring what came to where it belongs; *meter* knows its checksum where that is a file."""
+    if not task.file:
+        _pump_and_close(read, _target(task, running), meter, 0)
+        return
+    found = hashlib.sha256()
+    with ThreadPoolExecutor(1) as beside:  # while the next piece comes and this one is written
+        _pump_and_close(_summed(read, found.update, beside), _target(task, running), meter, 0)
+    meter.sha256 = found.hexdigest()
+
+
+def _summed(
+    read: Callable[[], bytes], count: Callable[[bytes], None], beside: ThreadPoolExecutor
+) -> Callable[[], bytes]:
+    under_way: list[Future[None]] = []
+
+    def reading() -> bytes:
+        data = read()
+        if under_way:
+            under_way.pop().result()  # one piece at a time: memory stays small, and their order is kept
+        if data:
+            under_way.append(beside.submit(count, data))
+        return data
+
+    return reading
 
 
 def _compressor(tool: str) -> list[str]:
@@ -166,7 +198,7 @@ def _source(task: Task, meter: Meter, running: Running) -> IO[bytes]:
 
 def _target(task: Task, running: Running) -> Sink:
     if task.file:
-        return NewFile(task.file)
+        return DumpFile(task.file)
     if task.program is None:
         return Pipe(open(1, "wb", buffering=0, closefd=False))
     process = _start(task.program, running, {}, stdin=subprocess.PIPE, stdout=None)

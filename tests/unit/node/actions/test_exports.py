@@ -2,6 +2,7 @@
 """Exports on a node: whole at their end, never a path outside, not across a restart."""
 
 import asyncio
+import hashlib
 import itertools
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError
-from ganeti.model.node_calls.exports import UNFINISHED
+from ganeti.model.node_calls.exports import UNFINISHED, Dumped
 from ganeti.node.exports import Exports
 from ganeti.system import files
 from ganeti.system.boot import boot_identity
@@ -86,6 +87,27 @@ def test_a_dump_that_is_missing_is_named(node: OneNode) -> None:
         BlockDeviceError, match=r"is damaged: its dump disk1.dump is missing. Export the instance again"
     ):
         node.call("export_dump_sizes", directory="web1", dumps=["disk0.dump", "disk1.dump"])
+
+
+def test_a_flipped_byte_of_a_dump_is_noticed(node: OneNode) -> None:
+    node.definition(export='head -c 3000000 /dev/urandom; echo "of which $EXPORT_INDEX"')
+    spec = instance_spec(disks=[disk_spec()])
+    node.call("blockdev_create", disk=disk_spec())
+    dumped = node.call("export_dump", instance=spec, index=0, **NEW, debug=0)
+    dump = Path(node.paths.export_dir, NEW["directory"], NEW["dump"])
+    assert dumped == Dumped(boot=boot_identity(), sha256=hashlib.sha256(dump.read_bytes()).hexdigest())
+    asked = {"directory": NEW["directory"], "dumps": {NEW["dump"]: dumped.sha256}, "token": "t"}
+    assert node.call("export_damaged_dumps", **asked) == []
+    with dump.open("r+b") as file:
+        file.seek(1500000)
+        byte = file.read(1)
+        file.seek(1500000)
+        file.write(bytes([byte[0] ^ 1]))
+    assert node.call("export_damaged_dumps", **asked) == [NEW["dump"]]
+    assert node.call("export_progress", token="t") == 0, "it is over"
+    node.call("script_end", token="u")
+    with pytest.raises(ExecutionError, match="It was ended"):
+        node.call("export_damaged_dumps", **asked | {"token": "u"})
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ class BetweenNodes:
         into: Dump | None = None,
         size: int = 0,
         receiver_spec: InstanceSpec | None = None,
-    ) -> None:
-        """Bring one disk over; raises `ExecutionError` with what both nodes say.
+    ) -> str:
+        """Bring one disk over; raises `ExecutionError` with what both nodes say. Gives the SHA-256 of *into*.
 
         What the OS reads, of its *copies* in that directory, or a *dump*, goes *into* a dump of *size* bytes (0: not
         known), or to the OS's import script, for which *receiver_spec* may have more parameters.
@@ -71,12 +71,13 @@ class BetweenNodes:
             of_sender.certificate, *what, bind=address, connect_within_s=CONNECT_WITHIN_S, into=into, size=size
         )
         await sender.send(of_receiver.certificate, *what, host=address, port=port, dump=dump, copies=copies)
-        await follow(ctx, [receiver], "copied", over=lambda state: state.received, others=[sender])
+        (received,) = await follow(ctx, [receiver], "copied", over=lambda state: state.received, others=[sender])
         await confirm(ctx, [receiver])
         for side in (sender, receiver):
             await side.end()
         for key, holder in ((of_sender, self._sender), (of_receiver, self._receiver)):
             await ask(ctx.nodes, holder.uuid, TransferKeyRemove(name=key.name))
+        return received.sha256
 
     async def _make_key(self, node: Node) -> TransferKey:
         name = new_key_name(self._ctx)

@@ -3,6 +3,9 @@
 
 import base64
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.master.operations.backup.chains import Known, sealing_key
@@ -16,14 +19,23 @@ PLACE = -1
 """Where the description stands among the disks, for sealing it."""
 
 
+@dataclass(frozen=True)
+class DumpFile:
+    name: str
+    size: int
+    """In bytes."""
+    sha256: str
+    """Empty where a node did not say it."""
+
+
 def description_of(
     spec: InstanceSpec,
     template: str,
     parameters: Iterable[Parameter],
     now_s: float,
-    dumps: Sequence[tuple[str, int]] = (),
+    dumps: Sequence[DumpFile] = (),
 ) -> str:
-    """*dumps* are names and sizes of an export's files, by disk; a backup has none. *parameters*: the hypervisor's.
+    """*dumps* are an export's files, by disk; a backup has none. *parameters*: the hypervisor's.
 
     Those that only a cluster has, and those that Ganeti 3.1 does not know while they say nothing, are left out: it
     refuses to import an export that names them.
@@ -36,9 +48,11 @@ def description_of(
         nics.append({key: str(value) for key, value in values.items() if value})
     disks = []
     for disk in spec.disks:
-        dump, size = dumps[disk.index] if dumps else ("", None)
-        ivname = f"disk/{disk.index}"
-        disks.append(ExportedDisk(ivname=ivname, dump=dump, dump_bytes=size, size_mib=disk.size_mib, name=disk.name))
+        exported = ExportedDisk(ivname=f"disk/{disk.index}", dump="", size_mib=disk.size_mib, name=disk.name)
+        if dumps:
+            file = dumps[disk.index]
+            exported = replace(exported, dump=file.name, dump_bytes=file.size, sha256=file.sha256 or None)
+        disks.append(exported)
     return encode(
         Export(
             name=spec.name,

@@ -21,14 +21,15 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup import disk_snapshots
 from ganeti.master.operations.backup.between_nodes import BetweenNodes
-from ganeti.master.operations.backup.description import description_of
+from ganeti.master.operations.backup.description import DumpFile, description_of
 from ganeti.master.operations.backup.dumps import discarding, require_compression
 from ganeti.master.operations.backup.export_steps import (
     copy_disks,
     dump_name,
-    dump_sizes,
+    dumps_of,
     make_dump,
     remove_older,
+    require_same,
     start_again,
 )
 from ganeti.master.operations.backup.sending import Destination, read_destination, send_disks
@@ -44,6 +45,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.exports import (
     UNFINISHED,
+    Dumped,
     ExportDiscard,
     ExportDump,
     ExportFinish,
@@ -238,38 +240,38 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
 
     async def _keep(self, checked: Checked, target: Node, ctx: OperationContext) -> None:
         spec, boot = checked.spec, ""
-        dumps = [dump_name(disk.index) for disk in spec.disks]
         if target.uuid == spec.primary_node_uuid:
-            boot = await self._dump(checked, ctx)
-            sizes = await dump_sizes(spec, target.uuid, ctx)
+            dumped = await self._dump(checked, ctx)
+            boot = dumped[-1].boot if dumped else ""
+            made = await dumps_of(spec, target.uuid, [each.sha256 for each in dumped], ctx)
             if self._comes_back(checked):
                 await start_again(spec, ctx)
             elif checked.snapshots:
                 await disk_snapshots.remove(ctx, spec)
         else:
-            sizes = await self._carry(checked, target, ctx)
+            made = await self._carry(checked, target, ctx)
         ctx.log.info(f"Finalizing export on {target.name}")
         template = ctx.config.view().disk_template(checked.instance)
-        made = list(zip(dumps, sizes, strict=True))
         config = description_of(
             spec, template, ctx.catalogue.hypervisor(spec.hypervisor).parameters, ctx.clock.now_s(), made
         )
-        finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps=dict(made))
+        finish = ExportFinish(name=spec.name, config=config, boot=boot, dumps={each.name: each.size for each in made})
         await ask(ctx.nodes, target.uuid, finish)
         if target.uuid != spec.primary_node_uuid:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
         await remove_older(spec.name, target, ctx)
 
-    async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> list[int]:
+    async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> list[DumpFile]:
         """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile.
 
-        Gives the sizes of the dumps that it must have now.
+        Gives the dumps that it must have now.
         """
         spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
-        sizes: list[int] = []
-        if dumped := await self._dump_and_start(checked, ctx):
-            sizes = await dump_sizes(spec, spec.primary_node_uuid, ctx)
+        written: list[DumpFile] = []
+        if (dumped := await self._dump_and_start(checked, ctx)) is not None:
+            written = await dumps_of(spec, spec.primary_node_uuid, [each.sha256 for each in dumped], ctx)
+        come: list[str] = []
         way = BetweenNodes(
             ctx,
             spec.primary_node_uuid,
@@ -282,20 +284,21 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
             into = Dump(directory, dump_name(disk.index))
             ctx.log.info(f"Copying the dump of disk {disk.index} to {target.name}")
             copies = directory if checked.copies else ""
-            size = sizes[disk.index] if dumped else 0
-            await way.carry(spec, disk.index, dump=into if dumped else None, copies=copies, into=into, size=size)
-        if not dumped:
-            sizes = await dump_sizes(spec, target.uuid, ctx)
-        await self._start_or_close(checked, ctx, dumped=dumped)
-        return sizes
+            dump, size = (into, written[disk.index].size) if written else (None, 0)
+            come.append(await way.carry(spec, disk.index, dump=dump, copies=copies, into=into, size=size))
+        if dumped is None:
+            written = await dumps_of(spec, target.uuid, come, ctx)
+        require_same(written, come, spec.primary_node, target.name)
+        await self._start_or_close(checked, ctx, dumped=dumped is not None)
+        return written
 
-    async def _dump_and_start(self, checked: Checked, ctx: OperationContext) -> bool:
+    async def _dump_and_start(self, checked: Checked, ctx: OperationContext) -> list[Dumped] | None:
         """Have dumps made first and the guest started, where it is to run while they are on their way."""
         if not self._comes_back(checked) or self.long_sleep:
-            return False
-        await self._dump(checked, ctx)
+            return None
+        dumped = await self._dump(checked, ctx)
         await start_again(checked.spec, ctx)
-        return True
+        return dumped
 
     async def _start_or_close(self, checked: Checked, ctx: OperationContext, *, dumped: bool) -> None:
         """Leave the disks as they were, when they have been read."""
@@ -309,7 +312,7 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     async def _send_away(self, checked: Checked, destination: Destination, ctx: OperationContext) -> None:
         """The other cluster gets what the OS reads; dumps first, where the guest is to run again meanwhile."""
         spec, directory = checked.spec, f"{checked.spec.name}{UNFINISHED}"
-        dumped = await self._dump_and_start(checked, ctx)
+        dumped = await self._dump_and_start(checked, ctx) is not None
         dumps = [dump_name(disk.index) for disk in spec.disks] if dumped else []
         await send_disks(
             ctx,
@@ -403,9 +406,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         ctx.log.info(f"Zeroing the free space of the disks of {spec.name} by a helper guest")
         await run_helper(ctx, spec, ctx.config.view().cluster.zeroing_image, end_within_s=end_within_s)
 
-    async def _dump(self, checked: Checked, ctx: OperationContext) -> str:
-        """Have all dumps made on the primary node; gives the mark of its power-on."""
-        spec, boot = checked.spec, ""
+    async def _dump(self, checked: Checked, ctx: OperationContext) -> list[Dumped]:
+        """Have all dumps made on the primary node."""
+        spec, dumped = checked.spec, []
         for disk in spec.disks:
             ctx.log.info(f"Exporting disk {disk.index} of {spec.name}")
             request = ExportDump(
@@ -416,10 +419,10 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 debug=self.debug_level or 0,
                 copied=checked.copies,
             )
-            boot = await make_dump(ctx, request)
+            dumped.append(await make_dump(ctx, request))
         if checked.closes:
             await close_disks(ctx, spec)
-        return boot
+        return dumped
 
     async def _remove_instance(self, spec: InstanceSpec, ctx: OperationContext) -> None:
         ctx.log.info(f"Removing instance {spec.name}")

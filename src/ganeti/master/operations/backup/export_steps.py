@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an export has nodes do: copy disks, dump them, start the guest again, remove older exports."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import ExecutionError, GanetiError
+from ganeti.master.operations.backup.description import DumpFile
 from ganeti.master.operations.backup.dumps import until_cancelled
+from ganeti.master.operations.backup.pace import MIB, Pace
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of
 from ganeti.master.operations.instance.os.script_output import followed, new_token
 from ganeti.model.node_calls.exports import (
     UNFINISHED,
+    Dumped,
     ExportCopyDisks,
     ExportDump,
     ExportDumpSizes,
@@ -36,10 +41,24 @@ async def copy_disks(spec: InstanceSpec, ctx: OperationContext) -> None:
     await until_cancelled(ctx, ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=DUMP_TIMEOUT_S))
 
 
-async def dump_sizes(spec: InstanceSpec, node_uuid: str, ctx: OperationContext) -> list[int]:
-    """Sizes, in bytes, of the dumps of all disks in the unfinished directory on a node."""
-    dumps = [dump_name(disk.index) for disk in spec.disks]
-    return await ask(ctx.nodes, node_uuid, ExportDumpSizes(directory=f"{spec.name}{UNFINISHED}", dumps=dumps))
+async def dumps_of(
+    spec: InstanceSpec, node_uuid: str, checksums: Sequence[str], ctx: OperationContext
+) -> list[DumpFile]:
+    """The dumps of all disks, of these SHA-256, in the unfinished directory on a node."""
+    names = [dump_name(disk.index) for disk in spec.disks]
+    request = ExportDumpSizes(directory=f"{spec.name}{UNFINISHED}", dumps=names)
+    sizes = await ask(ctx.nodes, node_uuid, request)
+    return [DumpFile(*each) for each in zip(names, sizes, checksums, strict=True)]
+
+
+def require_same(written: Sequence[DumpFile], come: Sequence[str], source: str, target: str) -> None:
+    """Raises `ExecutionError` where what has come is not what was written."""
+    for file, sha256 in zip(written, come, strict=True):
+        if file.sha256 and sha256 and file.sha256 != sha256:
+            raise ExecutionError(
+                f"{file.name} was written on {source} and has come to {target} with another checksum (SHA-256): "
+                f"look for errors of disks and memory in the kernel's log of {source}, and export the instance again"
+            )
 
 
 async def start_again(spec: InstanceSpec, ctx: OperationContext) -> None:
@@ -68,9 +87,10 @@ def dump_name(index: int) -> str:
     return f"disk{index}.dump"
 
 
-async def make_dump(ctx: OperationContext, request: ExportDump) -> str:
-    """Run the export script, and tell what it says; gives the mark of the node's power-on."""
-    node_uuid = request.instance.primary_node_uuid
+async def make_dump(ctx: OperationContext, request: ExportDump) -> Dumped:
+    """Run the export script, and tell what it says and how far it is."""
+    node_uuid, disk = request.instance.primary_node_uuid, request.instance.disks[request.index]
+    pace = Pace(ctx, node_uuid, f"disk {request.index}", "dumped", disk.size_mib * MIB)
     return await followed(
         ctx,
         node_uuid,
@@ -78,4 +98,5 @@ async def make_dump(ctx: OperationContext, request: ExportDump) -> str:
             ctx.nodes, node_uuid, msgspec.structs.replace(request, token=token), deadline_s=DUMP_TIMEOUT_S
         ),
         until_cancelled=True,
+        meanwhile=pace.tell,
     )

@@ -92,7 +92,7 @@ async def _require_dumps(ctx: OperationContext, node: Node, directory: str, expo
             raise PrerequisiteError(
                 f"The export in {shown(directory)} on {node.name} is damaged: its dump {shown(disk.dump)} has {size} "
                 f"bytes, and {disk.dump_bytes} were written. Export the instance again; if you have changed the dump "
-                "yourself, take its line out of [dumps] in config.ini",
+                "yourself, take its lines out of [dumps] and [dumps_sha256] in config.ini",
                 WRONG_STATE,
             )
 

@@ -132,8 +132,10 @@ async def follow(
     over: Callable[[TransferState], bool],
     others: Sequence[TransferSide] = (),
     quiet: bool = False,
-) -> None:
+) -> list[TransferState]:
     """Wait until all are *over*, and say how far they are; *others* are the other ends, where they are ours too.
+
+    Gives how all were at their end.
 
     Raises `ExecutionError` for one that failed, and `JobCanceled` where that is asked for meanwhile.
     """
@@ -152,7 +154,7 @@ async def follow(
                 if not quiet:
                     ctx.log.info(f"Disk {side.index} is {word}: {state.done_mib:.0f} MiB{_rate(state)}")
         if len(told) == len(states):
-            return
+            return states
         left = [(side.index, state) for side, state in zip(sides, states, strict=True) if side.index not in told]
         if not quiet:
             percent = sum(state.percent or 0 for state in states)

@@ -16,6 +16,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, JobCanceled, PrerequisiteError
 from ganeti.master.operations.backup.export import ExportInstance
+from ganeti.master.operations.backup.pace import MIB, Pace
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import Catalogue
@@ -23,6 +24,9 @@ from ganeti.ports.context import UndoNodeCall
 from ganeti.wire import export_file
 
 QUIET = ("instance_info", "script_output", "transfer_states", "export_list", "bridges_exist", "export_dump_sizes")
+
+
+SUM = "5a" * 32
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -35,7 +39,7 @@ class Kept:
     def __init__(self) -> None:
         self.received: list[dict[str, Any]] = []
         self.sent: list[dict[str, Any]] = []
-        self.states = {"node1": state(), "node3": state(received=True, exit_status=0, done_mib=64)}
+        self.states = {"node1": state(), "node3": state(received=True, exit_status=0, done_mib=64, sha256=SUM)}
         self.config = ""
         self.dumps: dict[str, int] = {}
         self.older: dict[str, list[str]] = {}
@@ -65,7 +69,7 @@ def ctx(kept: Kept) -> FakeContext:
     instance = add_instance(context.config.view(), "web1", template="local")
     context.config.view().put("instances", instance.uuid, replace(instance, os="noop", tags=["a", "b"]))
     context.nodes.handlers.update(
-        export_dump=lambda name, **_: f"boot-{name[-1]}",
+        export_dump=lambda name, **_: {"boot": f"boot-{name[-1]}", "sha256": SUM},
         export_dump_sizes=lambda name, *, dumps, **_: [4096 for _ in dumps],
         transfer_key_make=lambda node, /, **asked: {"name": asked["name"], "certificate": f"of {node}"},
         transfer_receive=kept.receive,
@@ -125,7 +129,9 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
     assert to.magic == of.magic != ""
     found = export_file.decode(kept.config)
     assert (found.name, found.os, found.source, found.tags) == ("web1", "noop", "node1", ["a", "b"])
-    assert [(disk.dump, disk.size_mib) for disk in found.disks] == [("disk0.dump", 64)]
+    assert [(disk.dump, disk.size_mib, disk.dump_bytes, disk.sha256) for disk in found.disks] == [
+        ("disk0.dump", 64, 4096, SUM)
+    ]
 
 
 def test_an_export_names_no_parameter_that_ganeti_3_1_refuses(ctx: FakeContext, kept: Kept) -> None:
@@ -163,6 +169,31 @@ def test_both_nodes_say_what_is_wrong_with_a_transfer(ctx: FakeContext, kept: Ke
     with pytest.raises(ExecutionError, match=sentence):
         export(ctx)
     assert kept.config == ""
+
+
+def test_a_dump_that_changes_on_its_way_replaces_no_older_export(ctx: FakeContext, kept: Kept) -> None:
+    kept.states["node3"] = state(received=True, exit_status=0, sha256="00" * 32)
+    with pytest.raises(ExecutionError, match=r"disk0.dump was written on node1 and has come to node3 with another che"):
+        export(ctx)
+    assert "node3 export_finish" not in ctx.story
+
+
+def test_the_checksum_is_that_of_what_the_target_has_written(ctx: FakeContext, kept: Kept) -> None:
+    for parameters in ({"long_sleep": True}, {"target_node": "node1"}):
+        export(ctx, **parameters)
+        assert [disk.sha256 for disk in export_file.decode(kept.config).disks] == [SUM]
+
+
+def test_a_long_dump_says_how_far_it_is(ctx: FakeContext, kept: Kept) -> None:
+    pace = Pace(ctx, ctx.config.view().find_node("node1").uuid, "disk 0", "dumped", 64 * MIB)
+    for passed_s, done_mib in ((0, 0), (10, 16), (22, 48)):
+        ctx.time_s += passed_s
+        ctx.nodes.handlers["export_progress"] = lambda name, done=done_mib, **_: done * MIB
+        asyncio.run(pace.tell("token"))
+    said = [str(line) for line in ctx.log.lines if "dumped" in str(line) and "MiB" in str(line)]
+    assert len(said) == 1 and "Disk 0: 48 MiB (75 %) dumped, 1.5 MiB/s, 11 s left" in said[0]
+    ctx.nodes.handlers["export_progress"] = BlockDeviceError("not now")
+    asyncio.run(pace.tell("token"))
 
 
 def test_a_cancelled_export_waits_for_nothing_more(ctx: FakeContext, kept: Kept) -> None:

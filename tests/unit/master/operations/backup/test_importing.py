@@ -146,6 +146,57 @@ def test_a_dump_of_another_size_is_refused_before_anything_is_made(ctx: FakeCont
     assert not [line for line in ctx.story if "undo" in line or "commit" in line]
 
 
+SUM = "5a" * 32
+
+
+def with_checksum(ctx: FakeContext) -> list[dict[str, str]]:
+    """The export says one; gives what the node is asked to compare."""
+    exported = replace(EXPORT, disks=[replace(EXPORT.disks[0], dump_bytes=4096, sha256=SUM)])
+    asked: list[dict[str, str]] = []
+
+    def damaged(name: str, *, directory: str, dumps: dict[str, str], token: str) -> list[str]:
+        assert (name, directory) == ("node1", "old.example.com") and token
+        asked.append(dumps)
+        return []
+
+    ctx.nodes.handlers |= {"export_info": lambda name, **_: encode(exported), "export_damaged_dumps": damaged}
+    return asked
+
+
+def test_dumps_are_read_before_anything_is_made(ctx: FakeContext) -> None:
+    asked = with_checksum(ctx)
+    make(ctx)
+    assert asked == [{"disk0.dump": SUM}]
+    told = [line for line in ctx.story if not line.endswith(QUIET)]
+    first = told.index("node1 export_damaged_dumps")
+    assert told.index("undo: end the script of the OS on node1") < first < told.index("commit AddInstance")
+    assert not [line for line in told[:first] if "commit" in line or "blockdev" in line]
+
+
+def test_a_dump_that_was_changed_is_refused_before_anything_is_made(ctx: FakeContext) -> None:
+    with_checksum(ctx)
+    ctx.nodes.handlers["export_damaged_dumps"] = lambda name, **_: ["disk0.dump"]
+    sentence = r"on node1 is damaged: its dump disk0.dump is not what was written, its checksum .* Export the insta"
+    with pytest.raises(PrerequisiteError, match=sentence):
+        make(ctx)
+    assert not [line for line in ctx.story if "commit" in line or "blockdev" in line]
+    assert ctx.config.view().uuid_by_name("instances", "new.example.com") is None
+
+
+def test_others_may_look_for_room_while_dumps_are_read(ctx: FakeContext) -> None:
+    with_checksum(ctx)
+    make(ctx)
+    (released,) = (at for at, line in enumerate(ctx.story) if line.startswith("release "))
+    assert released < ctx.story.index("node1 export_damaged_dumps") < ctx.story.index("commit AddInstance")
+
+
+def test_an_export_of_ganeti_is_imported_and_the_job_says_that_nothing_could_be_checked(ctx: FakeContext) -> None:
+    make(ctx)
+    assert "node1 export_damaged_dumps" not in ctx.story
+    said = "The export has no checksum of disk0.dump (Ganeti 3.1 notes none): whether it is as it was written could"
+    assert [line for line in ctx.log.lines if said in str(line)]
+
+
 def test_who_has_dumps_read_by_another_os_is_told(ctx: FakeContext) -> None:
     for os_type, warned in (("noop", 0), ("noop+variant", 0), ("other", 1)):
         make(ctx, instance_name=f"{os_type.replace('+', '-')}.example.com", os_type=os_type)

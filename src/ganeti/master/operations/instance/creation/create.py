@@ -19,6 +19,7 @@ from ganeti.master.allocators import BUILT_IN
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_size, instance_spec
 from ganeti.master.operation import Example, Hooks, operation
+from ganeti.master.operations.backup.dump_checks import require_undamaged
 from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.backup.importing import (
     Source,
@@ -290,6 +291,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             driver = f"opens its files by the driver {template.logical_id_driver}"
             ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
         await self._check_on_node(checked, ctx)
+        if checked.source is not None:
+            await self._release_room(checked, ctx)  # it is promised, and to read dumps may take hours
+            await require_undamaged(ctx, checked.source)
         if not self.commit:
             await self._reserve(checked, ctx)
         if self.forthcoming:
@@ -387,6 +391,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         for index in checked.from_pool:
             nic = view.instance(uuid).nics[index]
             ctx.log.info(f"Chose IP {nic.ip} from network {view.network(nic.network or '').name}")
+        if checked.source is None:
+            await self._release_room(checked, ctx)
+
+    async def _release_room(self, checked: Checked, ctx: OperationContext) -> None:
+        """Let others look for room on the nodes."""
         if not checked.chosen_by:
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
         elif checked.chosen_by != BUILT_IN:

@@ -25,9 +25,16 @@ def new_token(ctx: OperationContext) -> str:
 
 
 async def followed(
-    ctx: OperationContext, node_uuid: str, run: Callable[[str], Awaitable[T]], *, until_cancelled: bool = False
+    ctx: OperationContext,
+    node_uuid: str,
+    run: Callable[[str], Awaitable[T]],
+    *,
+    until_cancelled: bool = False,
+    meanwhile: Callable[[str], Awaitable[None]] | None = None,
 ) -> T:
     """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile.
+
+    *meanwhile* is done with the token, too, from time to time.
 
     With *until_cancelled*, `JobCanceled` is raised where somebody cancels the job. Then, and whatever else it fails by,
     the undo ends the script before what was done earlier is undone; *run* has to be a call that can be ended.
@@ -47,6 +54,8 @@ async def followed(
             if until_cancelled:
                 ctx.stop_if_cancelled()
             await follower.tell()
+            if meanwhile is not None:
+                await meanwhile(token)
     finally:
         call.cancel()
     await follower.tell(is_over=True)

@@ -243,7 +243,7 @@ class Player:
         self._watch()
         unfinished = case.operation in ("grow", "replace") and status != "success"
         check_all(self.bed, self.guest, unfinished=unfinished)
-        verify(self.bed)
+        verify(self.bed, unfinished=unfinished)
         again: dict[str, Callable[[], bool]] = {
             "create": lambda: self.bed.instance() is None,
             "remove": lambda: self.bed.instance() is not None,

@@ -25,9 +25,13 @@ def is_whole(bed: MirroredBed) -> bool:
     )
 
 
-def verify(bed: MirroredBed) -> None:
-    said = bed.obey("gnt-cluster", "verify")
-    assert "ERROR" not in said and "WARNING" not in said, said
+def verify(bed: MirroredBed, *, unfinished: bool = False) -> None:
+    """All is well, but that an *unfinished* replace-disks may have left ``IMAGE.old``, an orphan until its second try."""
+    with bed.going_on():
+        said = bed.run("gnt-cluster", "verify", expect=None)
+    told = [line for line in said.splitlines() if "ERROR" in line or "WARNING" in line]
+    wrong = [line for line in told if not (unfinished and line.endswith(".old is unknown"))]
+    assert not wrong and "Verifying group" in said, said
 
 
 def wait_quiet(bed: MirroredBed) -> None:

@@ -79,11 +79,13 @@ class Disk:
         """After a restart of ganeti-mirrord: take the disk as it is."""
         async with self._lock:
             self.link.has_served = self._daemon.process_id() is not None
-            await self._daemon.start(self.opened.export)
-            if self.opened.role in _WRITING:
-                await self.link.open()
-                await self._copying.go_on()
-                self._record.raised(self.opened, self._record.kept.generation)
+            try:
+                await self._daemon.start(self.opened.export)
+            finally:  # where that fails now, it is tried again and again
+                if self.opened.role in _WRITING:
+                    await self.link.open()
+                    await self._copying.go_on()
+                    self._record.raised(self.opened, self._record.kept.generation)
 
     async def open(self, wanted: Opened) -> str:
         """Become primary or secondary, as *wanted* says; gives the name of the export. Raises `BlockDeviceError`."""

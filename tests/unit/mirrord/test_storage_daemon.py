@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,56 @@ def test_one_that_was_left_without_its_export_shows_it_again(tmp_path: Path, mon
     monkeypatch.setattr(daemon, "_qmp", Answering())
     asyncio.run(daemon.start("disk-0"))
     assert [command for command in asked if command not in QUESTIONS] == ["block-export-add"]
+
+
+@pytest.mark.parametrize("has", [["file"], ["file", "disk"]], ids=["its image", "all but its server"])
+def test_one_that_was_begun_by_a_killed_mirrord_is_replaced(
+    has: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 88 of the faults on mirrored disks: "Duplicate nodes with node-name='file'", and the disk stood still."""
+
+    class Half:
+        def __init__(self, nodes: list[str]) -> None:
+            self.nodes, self.exports = nodes, 0
+            self.listens = False
+
+        def close(self) -> None:
+            return
+
+        async def execute(self, command: str, arguments: dict[str, Any] | None = None) -> object:
+            name = str((arguments or {}).get("node-name"))
+            if command == "blockdev-add" and name in self.nodes:
+                raise QmpError(f"Duplicate nodes with node-name='{name}'", "GenericError")
+            if command == "block-export-add" and not self.listens:
+                raise QmpError("NBD server not running", "GenericError")
+            self.nodes += [name] if command == "blockdev-add" else []
+            self.exports += command == "block-export-add"
+            self.listens |= command == "nbd-server-start"
+            return {
+                "query-block-exports": [{}] * self.exports,
+                "query-named-block-nodes": [{"node-name": each} for each in self.nodes],
+            }.get(command)
+
+    places = Places(Paths(str(tmp_path)))
+    daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
+    monitors: list[Half] = []
+    runs = True
+
+    async def spawn() -> None:
+        nonlocal runs
+        monitors.append(Half([]))
+        runs, daemon._qmp = True, monitors[-1]  # type: ignore[assignment]
+
+    async def stop() -> None:
+        nonlocal runs
+        runs, daemon._qmp = False, None
+
+    monkeypatch.setattr(daemon, "process_id", lambda: os.getpid() if runs else None)
+    monkeypatch.setattr(daemon, "_spawn_answering", spawn)
+    monkeypatch.setattr(daemon, "stop", stop)
+    monkeypatch.setattr(daemon, "_qmp", Half(has))
+    asyncio.run(daemon.start("disk-0"))
+    assert [monitor.exports for monitor in monitors] == [1]
 
 
 @pytest.mark.parametrize("knows", [True, False])

@@ -26,7 +26,7 @@ def is_whole(bed: MirroredBed) -> bool:
 
 
 def verify(bed: MirroredBed, *, unfinished: bool = False) -> None:
-    """All is well, but that an *unfinished* replace-disks may have left ``IMAGE.old``, an orphan until its second try."""
+    """All is well, but that an *unfinished* replace-disks may leave ``IMAGE.old``, an orphan until its second try."""
     with bed.going_on():
         said = bed.run("gnt-cluster", "verify", expect=None)
     told = [line for line in said.splitlines() if "ERROR" in line or "WARNING" in line]

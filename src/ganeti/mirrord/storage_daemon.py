@@ -93,36 +93,29 @@ class StorageDaemon:
     async def start(self, export: str) -> None:
         """Serve the image under the name *export*; one that runs is taken as it is. Raises `BlockDeviceError`."""
         is_found = self.process_id() is not None
-        try:
+        while True:
             try:
-                await self._serve(export)
+                if self.process_id() is None:
+                    await self._spawn_answering()
+                qmp = await self._connection()
+                if await qmp.execute("query-block-exports"):
+                    return
+                if not await self._has_node(_DISK):  # otherwise ganeti-mirrord ended after `withdraw_export`
+                    await add_image(self._add, self._image)
+                    await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
+                    address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
+                    await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
+                    if self._client is not None:  # a guest that runs as another user than root connects again, too
+                        os.chown(self._places.file(self._uuid, "nbd"), *self._client)
+                await self.show_export(export)
+                return
             except HypervisorError as err:
+                await self.stop()
                 if not is_found:
-                    raise
+                    raise BlockDeviceError(f"Disk {self._image} cannot be opened: {err}") from err
                 # ganeti-mirrord may have been killed while it started that one
                 _log.warning("the storage daemon of disk %s is replaced by another: %s", self._image, err)
-                await self.stop()
-                await self._serve(export)
-        except HypervisorError as err:
-            await self.stop()
-            raise BlockDeviceError(f"Disk {self._image} cannot be opened: {err}") from err
-
-    async def _serve(self, export: str) -> None:
-        if self.process_id() is None:
-            await self._spawn_answering()
-        qmp = await self._connection()
-        if await qmp.execute("query-block-exports"):
-            return
-        if await self._has_node(_DISK):  # ganeti-mirrord ended after `withdraw_export`
-            await self.show_export(export)
-            return
-        await add_image(self._add, self._image)
-        await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
-        address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
-        await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
-        if self._client is not None:  # a guest that runs as another user than root connects again, too
-            os.chown(self._places.file(self._uuid, "nbd"), *self._client)
-        await self.show_export(export)
+                is_found = False
 
     async def show_export(self, export: str) -> None:
         """Let clients that know its name connect."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from ganeti.base.errors import ConfigurationError, ExecutionError, GanetiError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue import outcomes
+from ganeti.master.queue.left_behind import made_moot
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_lines, whole_part
+from ganeti.model.view import ConfigView
 from ganeti.stores.job_files import JobFiles
 from ganeti.system.files import read_if_there, sync_directory
 from ganeti.system.livelock import is_alive
@@ -132,6 +134,18 @@ def settle_for_good(undo: UndoFile, job: JobFile) -> None:
     for item in undo.log.owed(None, succeeded):
         undo.append({"given_up": item.number, "reason": "all processes that should have undone it died"})
     undo.clear()
+
+
+def clear_moot(undo: UndoFile, failed: JobFile, later: JobFile, view: ConfigView) -> bool:
+    """Forget what *failed* could not undo and *later* has made moot; whether there was anything."""
+    moot = made_moot(undo.log.given_up(), failed, later, view)
+    if moot:
+        undo.append(*({"dropped": number} for number in moot))
+        undo.clear()
+        _log.info(
+            "job %d has nothing left to undo in %d steps: job %d has made them moot", failed.id, len(moot), later.id
+        )
+    return bool(moot)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.fakes.sample_cluster import add_instance, configuration
 
 from ganeti.base.errors import ExecutionError, JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.master.queue.undo import record_line
 from ganeti.ports.context import UndoNodeCall
 from ganeti.stores.job_files import JobFiles
-from ganeti.stores.undo_files import UndoFile, jobs_with_undo, outstanding_undo, settle_for_good, undo_path
+from ganeti.stores.undo_files import UndoFile, clear_moot, jobs_with_undo, outstanding_undo, settle_for_good, undo_path
 from ganeti.wire.job_file import JobFile, OpcodeEntry
 
 
@@ -181,3 +182,28 @@ def test_damage_shows_when_the_log_is_read(paths, damaged):
         file.write(damaged)
     with pytest.raises(JobFileCorrupted, match="is damaged"):
         UndoFile(paths, 3)
+
+
+def test_what_a_later_job_has_made_moot_is_told_no_more(paths):
+    """And the log is gone with the last such step, so that the job is archived as any other."""
+    view = configuration()
+    add_instance(view, "web1")
+    records = [
+        UndoNodeCall("close", node, "instance_disks_shutdown", {"instance": {"name": "web1", "uuid": "uuid-web1"}})
+        for node in ("uuid-node1", "uuid-node2")
+    ]
+    undo = UndoFile(paths, 3)
+    undo.append(*(record_line(number, 0, 1, each) for number, each in enumerate(records, 1)))
+    undo.append({"given_up": 1, "reason": "no answer"}, {"given_up": 2, "reason": "no answer"})
+    failed = JobFile(id=3, ops=[], end_timestamp=(100, 0))
+
+    def later(op_id):
+        entry = OpcodeEntry(input={"OP_ID": op_id, "instance_name": "web1"}, status="success", exec_timestamp=(200, 0))
+        return JobFile(id=4, ops=[entry])
+
+    assert clear_moot(UndoFile(paths, 3), failed, later("OP_INSTANCE_STARTUP"), view)
+    assert [item.number for item in UndoFile(paths, 3).log.given_up()] == [2], "node2 was none of its matter"
+    assert not clear_moot(UndoFile(paths, 3), failed, later("OP_INSTANCE_STARTUP"), view)
+    view.remove("instances", "uuid-web1")
+    assert clear_moot(UndoFile(paths, 3), failed, later("OP_INSTANCE_REMOVE"), view)
+    assert jobs_with_undo(paths) == [] and outstanding_undo(paths) == []

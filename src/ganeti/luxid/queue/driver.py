@@ -79,6 +79,7 @@ class QueueDriver:
             self._copies.soon,
             partial(_readable, wconfd, follower),
             self._locks,
+            lambda: follower.configuration,
         )
         self._starts = JobStarts(
             spawner, self._decisions, self.writes, self._locks, self._watching.processes, self._tasks

@@ -19,9 +19,10 @@ from ganeti.luxid.queue.locks import QueueLocks
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase
 from ganeti.master.queue.state import Job
+from ganeti.model.view import ConfigView
 from ganeti.stores import priority_messages
 from ganeti.stores.job_files import JobFiles, job_id_of
-from ganeti.stores.undo_files import UndoFile, jobs_with_undo, left_by, settle_for_good, undo_path
+from ganeti.stores.undo_files import UndoFile, clear_moot, jobs_with_undo, left_by, settle_for_good, undo_path
 from ganeti.system.directory_sync import DirectorySync
 from ganeti.system.directory_watch import DirectoryWatch
 from ganeti.system.event_loop import Background
@@ -48,6 +49,7 @@ class QueueWatching:
         copy: Callable[[Sequence[str]], "asyncio.Future[str]"],
         view_reached: ViewReached,
         locks: QueueLocks,
+        configuration: Callable[[], ConfigView],
     ) -> None:
         self.processes = ProcessWatches(self._process_ended)
         self._paths = paths
@@ -57,10 +59,13 @@ class QueueWatching:
         self._copy = copy
         self._view_reached = view_reached
         self._locks = locks
+        self._configuration = configuration
         self._tasks = Background()
         self._directory_sync = DirectorySync(files.directory, self._tasks)
         self._observing: set[int] = set()
         self._observe_again: set[int] = set()
+        self._left_behind: set[int] = set()
+        """Jobs that have ended with steps that nobody could undo."""
         self._leaving: dict[int, JobFile] = {}
         """Jobs that have ended and whose process has not, quite."""
         self._watch: DirectoryWatch | None = None
@@ -195,11 +200,14 @@ class QueueWatching:
 
     def _clean_up(self, file: JobFile) -> None:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""
+        self._clear_what_is_moot(file)
         has_undo = os.path.exists(undo_path(self._paths, file.id))
         had_process = file.livelock is not None and file.livelock != self._machine.own_lock_file
         if had_process and file.livelock is not None and (has_undo or os.path.exists(file.livelock)):
             self._tasks.start(self._settle(file), f"what the process of job {file.id} has left")
         elif file.begun or has_undo:  # it went in good order, or there was no process
+            if has_undo:
+                self._left_behind.add(file.id)
             self._copy([undo_name(file.id)])
 
     async def _settle(self, file: JobFile) -> None:
@@ -210,8 +218,21 @@ class QueueWatching:
             settle_for_good(UndoFile(self._paths, file.id), file)
         except (GanetiError, OSError) as err:
             _log.error("the undo log of job %d stays as it is: %s", file.id, err)
+        self._left_behind.add(file.id)
         self._copy([undo_name(file.id)])
         self._locks.release(ev.ReleaseOwner(file.id, file.attempt))
+
+    def _clear_what_is_moot(self, later: JobFile) -> None:
+        """Steps that earlier jobs could not undo, and that nobody need undo now that this one has ended."""
+        for job_id in sorted(self._left_behind - {later.id}):
+            try:
+                failed = self.read(job_id) if os.path.exists(undo_path(self._paths, job_id)) else None
+                if failed is None:  # archived
+                    self._left_behind.discard(job_id)
+                elif clear_moot(UndoFile(self._paths, job_id), failed, later, self._configuration()):
+                    self._copy([undo_name(job_id)])
+            except (GanetiError, OSError) as err:
+                _log.error("what job %d has left behind stays as it is: %s", job_id, err)
 
     def _clean_up_after_others(self) -> None:
         """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""

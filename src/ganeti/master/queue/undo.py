@@ -45,6 +45,11 @@ class GivenUp:
     number: int
     sentence: str
     reason: str
+    node: str = ""
+    """UUID; empty for a change of the configuration."""
+    call: str = ""
+    instance_uuid: str = ""
+    instance_name: str = ""
 
 
 def record_line(number: int, opcode: int, attempt: int, record: UndoNodeCall | UndoChange) -> Line:
@@ -190,7 +195,7 @@ class UndoLog:
 
     def given_up(self) -> list[GivenUp]:
         return [
-            GivenUp(line["record"], line["sentence"], self._given_up[line["record"]])
+            _given_up(line, self._given_up[line["record"]])
             for line in self._lines
             if line.get("record") in self._given_up
         ]
@@ -226,6 +231,21 @@ class UndoLog:
         if "given_up" in line:
             self._closed.add(line["given_up"])
             self._given_up[line["given_up"]] = line["reason"]
+
+
+def _given_up(line: Line, reason: str) -> GivenUp:
+    arguments = line.get("arguments") or {}
+    instance = arguments.get("instance") if isinstance(arguments, dict) else None
+    found = instance if isinstance(instance, dict) else {}
+    return GivenUp(
+        line["record"],
+        line["sentence"],
+        reason,
+        str(line.get("node", "")),
+        str(line.get("call", "")),
+        str(found.get("uuid", "")),
+        str(found.get("name", "")),
+    )
 
 
 def _nodes_of(line: Line) -> Iterator[str]:

@@ -23,8 +23,11 @@ from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master import operations
 from ganeti.master.queue import events as ev
 from ganeti.master.queue.machine import Phase, QueueMachine
+from ganeti.master.queue.undo import record_line
 from ganeti.model.configuration import Configuration
+from ganeti.ports.context import UndoNodeCall
 from ganeti.stores import priority_messages
+from ganeti.stores.undo_files import UndoFile, outstanding_undo, undo_path
 from ganeti.wire.job_file import JobFile, OpcodeEntry, decode
 
 operations.load()
@@ -431,5 +434,22 @@ def test_a_new_life_of_the_queue_waits_for_the_copies_of_what_it_begins_with(bed
         await bed.driver.confirm()
         assert sorted(bed.wconfd.copies) == ["job-1", "job-2"] and bed.wconfd.calls[-1][0] == "drain"
         await bed.driver.stop()
+
+    in_loop(scenario)
+
+
+def test_steps_left_behind_go_when_a_later_job_has_made_them_moot(bed):
+    """Its node is no part of the configuration any more."""
+
+    async def scenario():
+        failed = JobFile(id=1, ops=[OpcodeEntry(input={}, status="error")], end_timestamp=(100, 0))
+        bed.driver.files.add([failed])
+        undo = UndoFile(bed.paths, 1)
+        undo.append(record_line(1, 0, 1, UndoNodeCall("close the disks", "uuid-gone", "instance_disks_shutdown", {})))
+        undo.append({"given_up": 1, "reason": "no answer"})
+        bed.driver._watching._clean_up(failed)
+        assert [item.job_id for item in outstanding_undo(bed.paths)] == [1]
+        bed.driver._watching._clean_up(JobFile(id=2, ops=[OpcodeEntry(input={}, status="success")]))
+        assert outstanding_undo(bed.paths) == [] and not os.path.exists(undo_path(bed.paths, 1))
 
     in_loop(scenario)

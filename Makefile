@@ -6,6 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST ?= $(PYTHON) -m pytest
 # Where process 1 collects no orphans, nodes of the testbed could not end.
 ALONE  := $(PYTHON) -m ganeti.tools.reaping
+# What only computes gives way to what others wait for.
+LAST   := $(PYTHON) -m tests.least_urgent
 # The quick tests, in three processes that each read and run a third: they compute as long as each other, and one that waits
 # leaves its processor to the others.
 THE_TREE  := tests/tidy tests/property tests/contract tests/golden tests/unit/cli
@@ -86,8 +88,8 @@ slow: install
 	@$(MAKE) --no-print-directory --jobs=3 AT_ONCE=1 clusters contracts simulated
 
 simulated:
-	nice -n 19 $(SIMULATE) --seeds 1-200 --keep-going
-	nice -n 19 $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
+	$(LAST) $(SIMULATE) --seeds 1-200 --keep-going
+	$(LAST) $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 
 contracts:
 	$(ALONE) $(PYTEST) -m real tests/contract

@@ -88,7 +88,7 @@ slow: install
 	@$(MAKE) --no-print-directory --jobs=3 AT_ONCE=1 clusters contracts simulated
 
 simulated:
-	$(LAST) $(SIMULATE) --seeds 1-200 --keep-going
+	$(LAST) $(SIMULATE) --seeds 1-100 --keep-going
 	$(LAST) $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 
 contracts:

@@ -22,9 +22,8 @@ def give_way() -> None:
     """This process, and all that it starts."""
     os.setsid()
     os.nice(LEAST_URGENT)
-    with suppress(OSError):  # not every kernel has it
-        with open(GROUP, "w") as file:
-            file.write(str(LEAST_URGENT))
+    with suppress(OSError), open(GROUP, "w") as file:  # not every kernel has it
+        file.write(str(LEAST_URGENT))
 
 
 def main(command: list[str]) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Mirrored disks while nodes and daemons fail at each step of what is done with them: 4 times, 100 in a campaign.
+"""Mirrored disks while nodes and daemons fail at each step of what is done with them: twice, 100 times in a campaign.
 
 A seeded list of operation, fault and step. Jobs stop themselves at each of their steps (`system/pause_points.py`); at
 the one wanted something is killed, stopped, cut off or full, the job goes on for a while, and what failed is healed. A
@@ -25,7 +25,7 @@ from tests.real.mirrored_rounds import Player, RoundError, drawn, sampled
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")]
 SEED = os.environ.get("GANETI_SEED", "2026")
 CHOSEN = os.environ.get("GANETI_ROUNDS", "")
-SAMPLES, CASES = 4, 100
+SAMPLES, CASES = 2, 100
 
 
 @pytest.fixture

@@ -22,7 +22,12 @@ from ganeti_simulation.cluster.world import prepared
 prepared(crash_points.NODES)
 case = next(case for case in crash_cases.CASES if case.name == sys.argv[1])
 crashes = list(crash_campaign.crashes_of(crash_campaign.undisturbed(case).points, int(sys.argv[2])))
-together = crash_branches.play_branches(case, crashes)
+if sys.argv[3] == "drawn":
+    together = crash_branches.play_drawn(case, lambda point: crash_campaign.crashes_of([point], int(sys.argv[2])))
+    assert together.drawn == crashes
+    assert together.whole == crash_points.play(case)
+else:
+    together = crash_branches.play_branches(case, crashes)
 alone = {}
 for crash, ending in each_apart(lambda crash: crash_points.play(case, crash), crashes, crash_points.Ending, 1):
     alone[crash] = ending
@@ -32,11 +37,11 @@ print(len(crashes), len(set(crash.victim for crash in crashes)))
 """
 
 
-@pytest.mark.parametrize(("case", "every"), [("create", 223), ("node-demoted", 149)])
-def test_it_makes_no_difference_who_shares_the_way(case, every):
+@pytest.mark.parametrize(("case", "every", "how"), [("create", 223, "drawn"), ("node-demoted", 149, "known before")])
+def test_it_makes_no_difference_who_shares_the_way(case, every, how):
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, case, str(every)],
+        [sys.executable, "-c", _SCRIPT, case, str(every), how],
         capture_output=True,
         text=True,
         timeout=600,

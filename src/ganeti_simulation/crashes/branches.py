@@ -9,7 +9,7 @@ locks of a process on it, and there is nobody else to keep away.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -28,6 +28,10 @@ class Branched:
 
     endings: dict[int, Ending] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    whole: Ending | None = None
+    """Of the way itself, on which nothing was struck."""
+    drawn: list[Crash] = field(default_factory=list)
+    """What was to be played, where that was drawn on the way."""
 
     def ending(self, index: int) -> Ending | WorkFailedError:
         found = self.endings.get(index)
@@ -36,20 +40,36 @@ class Branched:
 
 def play_branches(case: Case, crashes: Sequence[Crash]) -> Branched:
     """Play *case* with each of *crashes*."""
+    there: dict[int, list[tuple[int, Crash]]] = {}
+    for index, crash in enumerate(crashes):
+        there.setdefault(crash.point.number, []).append((index, crash))
+    return _play(case, Branched(), lambda point: there.pop(point.number, ()))
+
+
+def play_drawn(case: Case, draw: Callable[[Point], Iterable[Crash]]) -> Branched:
+    """Play *case* with what *draw* gives of each point; the way to them is its undisturbed play."""
+    branched = Branched()
+
+    def at(point: Point) -> Iterable[tuple[int, Crash]]:
+        for crash in draw(point):
+            branched.drawn.append(crash)
+            yield len(branched.drawn) - 1, crash
+
+    return _play(case, branched, at)
+
+
+def _play(case: Case, branched: Branched, at: Callable[[Point], Iterable[tuple[int, Crash]]]) -> Branched:
+    """*at* gives what is to be played from a point."""
     stage = Stage(case)
     machines = stage.world.machines
-    branched = Branched()
-    there: dict[int, list[int]] = {}
-    for index, crash in enumerate(crashes):
-        there.setdefault(crash.point.number, []).append(index)
     branch: list[_Branch] = []
 
     def strikes(point: Point) -> Crash | None:
-        for index in there.pop(point.number, ()):
+        for index, crash in at(point):
             begun = _Branch.begin(machines)
             if isinstance(begun, _Branch):
                 branch.append(begun)
-                return crashes[index]
+                return crash
             if isinstance(begun, WorkFailedError):
                 branched.failures[index] = str(begun)
             else:
@@ -59,11 +79,12 @@ def play_branches(case: Case, crashes: Sequence[Crash]) -> Branched:
     whole = told(lambda: stage.play(strikes))
     if branch:
         branch[0].end(whole)
-    failed = result_of(0, whole, Ending)
+    ending = result_of(0, whole, Ending)
     for machine in machines:
         machine.databases.close(keep=False)
-    if isinstance(failed, WorkFailedError):
-        raise failed
+    if isinstance(ending, WorkFailedError):
+        raise ending
+    branched.whole = ending
     return branched
 
 

@@ -10,6 +10,7 @@ after a job that failed, is started by the watcher, as after any crash.
 
 import functools
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Final
 
 from ganeti_simulation.apart import WorkFailedError, each_apart
 from ganeti_simulation.cluster.world import prepared
-from ganeti_simulation.crashes.branches import Branched, play_branches
+from ganeti_simulation.crashes.branches import Branched, play_branches, play_drawn
 from ganeti_simulation.crashes.cases import CASES, Case
 from ganeti_simulation.crashes.points import NODES, Crash, Ending, Point, play
 from ganeti_simulation.plans.plan import PlanError
@@ -25,6 +26,8 @@ from ganeti_simulation.plans.plan import PlanError
 VICTIMS: Final = ("job", "ganeti-luxid", "ganeti-wconfd", "ganeti-noded", "node", "master", "master for good")
 _TOGETHER: Final = 100
 """So many crashes share one way to them."""
+_FEW: Final = 100
+"""From this distance on, the few crashes of a case are drawn on the way of its undisturbed play."""
 _GUEST: Final = re.compile(r"guest .* on (.*)")
 _CRASH: Final = re.compile(r"[0-9]{1,6}:(" + "|".join(VICTIMS) + ")")
 _INSTANCE: Final = re.compile(r'instances .*"name": "(.*?)"')
@@ -61,8 +64,8 @@ def _counted(things: Counter[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in things.items())
 
 
-def crashes_of(points: Sequence[Point], every: int) -> Iterator[Crash]:
-    """What to play; with *every* above one a sample, the same each time."""
+def crashes_of(points: Sequence[Point], every: int, first: int = 0) -> Iterator[Crash]:
+    """What to play; with *every* above one a sample, the same each time: *first* says where it begins."""
     for point in points:
         for index, victim in enumerate(VICTIMS):
             concerns_node = point.process == "ganeti-noded"
@@ -70,7 +73,7 @@ def crashes_of(points: Sequence[Point], every: int) -> Iterator[Crash]:
                 (victim == "job" and not point.has_job)
                 or (victim == "ganeti-noded" and not concerns_node)
                 or (victim == "node" and (not concerns_node or point.machine == "node1.example.com"))
-                or (point.number * len(VICTIMS) + index) % every
+                or (point.number * len(VICTIMS) + index - first) % every
             ):
                 continue
             yield Crash(point, victim)
@@ -148,6 +151,11 @@ def undisturbed(case: Case) -> Ending:
     ((_, calm),) = each_apart(lambda _: play(case), [None], Ending, 1)
     if isinstance(calm, WorkFailedError):
         raise calm
+    return _succeeded(calm)
+
+
+def _succeeded(calm: Ending) -> Ending:
+    """Raises `WorkFailedError` where it did not."""
     if calm.violations or calm.told != "success":
         raise WorkFailedError(f"it fails undisturbed: {calm.told} {calm.result}, {'; '.join(calm.violations)}")
     return calm
@@ -156,14 +164,18 @@ def undisturbed(case: Case) -> Ending:
 def play_case(case: Case, every: int, at_once: int) -> Tally:
     """Play *case* with all its crashes, or with a sample of them."""
     tally = Tally(case)
+    first = zlib.crc32(case.name.encode()) % every  # so that samples of all cases have each victim
     try:
-        calm = undisturbed(case)
+        if every >= _FEW and at_once == 1:
+            calm, endings = _drawn(case, every, first)
+        else:
+            calm = undisturbed(case)
+            endings = _endings(case, list(crashes_of(calm.points, every, first)), at_once)
     except WorkFailedError as err:
         tally.violations.append(f"{case.name}: {err}")
         return tally
     tally.points = len(calm.points)
-    crashes = list(crashes_of(calm.points, every))
-    for crash, ending in _endings(case, crashes, at_once):
+    for crash, ending in endings:
         tally.runs[crash.victim] += 1
         where = f"{case.name}, {crash.victim} at {crash.point}"
         if isinstance(ending, WorkFailedError):
@@ -174,6 +186,20 @@ def play_case(case: Case, every: int, at_once: int) -> Tally:
         tally.examples.setdefault(verdict, crash)
         tally.violations += [f"{where}: {sentence}" for sentence in wrong]
     return tally
+
+
+def _drawn(case: Case, every: int, first: int) -> tuple[Ending, Iterator[tuple[Crash, Ending | WorkFailedError]]]:
+    """The undisturbed play, and what a sample of crashes that branch off it comes to. Raises `WorkFailedError`."""
+
+    def work(_: None) -> Branched:
+        return play_drawn(case, lambda point: crashes_of([point], every, first))
+
+    ((_, outcome),) = each_apart(work, [None], Branched, 1)
+    if isinstance(outcome, WorkFailedError):
+        raise outcome
+    assert outcome.whole is not None
+    endings = ((crash, outcome.ending(index)) for index, crash in enumerate(outcome.drawn))
+    return _succeeded(outcome.whole), endings
 
 
 def _endings(case: Case, crashes: Sequence[Crash], at_once: int) -> Iterator[tuple[Crash, Ending | WorkFailedError]]:

@@ -73,10 +73,10 @@ def up(
     return bed
 
 
-def install(bed: Layout, *packages: Path) -> None:
-    """Install packages in all nodes at once, over whatever is there; raises `CommandError` with dpkg's words."""
+def install(bed: Layout, *packages: Path, nodes: Sequence[layout.Node] | None = None) -> None:
+    """Install packages in all *nodes* at once, over whatever is there; raises `CommandError` with dpkg's words."""
     running = []
-    for node in bed.nodes:
+    for node in bed.nodes if nodes is None else nodes:
         for package in packages:
             shutil.copyfile(package, node.disks / package.name)
         words = ["dpkg", "--force-unsafe-io", "--force-confnew", "-Bi"]  # B: other Ganetis go

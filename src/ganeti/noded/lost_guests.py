@@ -61,21 +61,12 @@ class LostGuests:
     async def _lost(self) -> tuple[dict[str, str], float]:
         """Why, by the instance whose disks another node has, and the shortest time that a guest has."""
         if self.template is not None:
-            found = [await self.template.lost()]
+            found = await _superseded([self.template])
         else:
-            found = [await look(self._state.world), *await self._superseded()]
-        return {image.owner: image.why for each in found for image in each.images}, min(each.limit_s for each in found)
-
-    async def _superseded(self) -> list[LostImages]:
-        """Disks whose template has learned from the other node that this one is primary no more."""
-        lost: list[LostImages] = []
-        for template in _superseding(self._state):
-            if not template.asks_a_cluster:
-                try:
-                    lost.append(await template.lost())
-                except (OSError, *UNREADABLE_JSON) as err:
-                    _log.warning("lost disks of %s cannot be looked for: %s", template.traits.name, err)
-        return lost
+            quick = [template for template in _superseding(self._state) if not template.asks_a_cluster]
+            found = [await look(self._state.world), *await _superseded(quick)]
+        lost = {image.owner: image.why for each in found for image in each.images}
+        return lost, min((each.limit_s for each in found), default=math.inf)
 
     async def _end(self, names: Collection[str]) -> None:
         """A guest that arrived meanwhile has its disks by the time that it is listed, so these are looked at after."""
@@ -98,6 +89,17 @@ class LostGuests:
             return
         _log.warning("instance %s is ended on this node: %s", name, why)
         self._tell(name, f"guest ended on this node: {why}")
+
+
+async def _superseded(templates: Collection[Supersedes]) -> list[LostImages]:
+    """Disks whose template has learned from another node that this one is primary no more."""
+    lost: list[LostImages] = []
+    for template in templates:
+        try:
+            lost.append(await template.lost())
+        except (OSError, *UNREADABLE_JSON) as err:
+            _log.warning("lost disks of %s cannot be looked for: %s", template.traits.name, err)
+    return lost
 
 
 def _superseding(state: NodeState) -> list[Supersedes]:

@@ -138,6 +138,15 @@ def test_a_guest_on_its_way_and_one_without_limit_go_on(node: OneNode, tools: Ce
     assert guest.runs(), "it has come here"
 
 
+def test_an_answer_that_cannot_be_read_ends_neither_a_guest_nor_the_looks(node: OneNode, tools: CephTools) -> None:
+    guest = Guest(node)
+    tools.note("ganeti.node", '"')
+    assert guest.look(3) == IDLE_S and guest.runs()
+    tools.note("ganeti.node", "node2")
+    guest.look(2)
+    assert not guest.runs()
+
+
 def test_a_limit_of_zero_leaves_it_running(node: OneNode, tools: CephTools) -> None:
     guest = Guest(node, limit_s=0)
     tools.note("ganeti.node", "node2")

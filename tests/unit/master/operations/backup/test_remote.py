@@ -51,7 +51,7 @@ def source() -> FakeContext:
     ctx = FakeContext(configuration(), catalogue())
     instance = add_instance(ctx.config.view(), "web1", template="local")
     ctx.config.view().put("instances", instance.uuid, replace(instance, os="noop"))
-    ctx.nodes.handlers["export_dump"] = lambda name, **_: "boot"
+    ctx.nodes.handlers["export_dump"] = lambda name, **_: {"boot": "boot", "sha256": "5a" * 32}
     ctx.nodes.handlers["transfer_states"] = lambda name, **_: state(running=False, exit_status=0, done_mib=5)
     return ctx
 

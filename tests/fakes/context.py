@@ -225,6 +225,8 @@ class FakeContext:
 
     def progress(self, text: str, done: float, total: float) -> None: ...
 
+    def step_told(self) -> None: ...
+
     def add(self, kind: str, value: object) -> None:
         self.lines.append(f"{kind} {value}")
 

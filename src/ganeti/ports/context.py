@@ -48,6 +48,10 @@ class JobLogPort(Protocol):
         """Say how far a step of known length is."""
         ...
 
+    def step_told(self) -> None:
+        """The step is over, and a line of its own has said so: no other is written."""
+        ...
+
     def add(self, kind: str, value: object) -> None:
         """An entry of another log type of 3.1, for programs."""
         ...

@@ -115,6 +115,9 @@ class RecordedLog:
     def progress(self, text: str, done: float, total: float) -> None:
         """No step takes time."""
 
+    def step_told(self) -> None:
+        """As `progress`."""
+
 
 class _Nothing:
     """Stands for the ports of undo and locks: nothing has to be undone, and locks are given up with the plan."""

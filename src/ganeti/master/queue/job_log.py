@@ -38,6 +38,10 @@ class JobLog:
         self._entry.progress = [text, done, total]
         self._world.save_soon(self._job)
 
+    def step_told(self) -> None:
+        """See `JobLogPort.step_told`."""
+        self._entry.progress = None
+
     def end_progress(self, *, done: bool) -> None:
         if self._entry.progress is None:
             return

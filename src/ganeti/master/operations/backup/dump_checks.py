@@ -30,13 +30,15 @@ async def require_undamaged(ctx: OperationContext, source: Source) -> None:
     ctx.log.info(f"Checking {len(known)} dump{'s' * (len(known) > 1)} of {source.export.name} on {source.node_name}")
     request = ExportDamagedDumps(directory=source.directory, dumps=known)
     sizes = await ask(ctx.nodes, source.node_uuid, ExportDumpSizes(directory=source.directory, dumps=list(known)))
+    pace = Pace(ctx, source.node_uuid, "the export", "checked", sum(sizes))
     damaged = await followed(
         ctx,
         source.node_uuid,
         lambda token: ask(ctx.nodes, source.node_uuid, replace(request, token=token), deadline_s=IMPORT_TIMEOUT_S),
         until_cancelled=True,
-        meanwhile=Pace(ctx, source.node_uuid, "the export", "checked", sum(sizes)).tell,
+        meanwhile=pace.tell,
     )
+    pace.end()
     for dump in damaged:
         raise PrerequisiteError(
             f"The export in {shown(source.directory)} on {source.node_name} is damaged: its dump {shown(dump)} is not "

@@ -91,7 +91,7 @@ async def make_dump(ctx: OperationContext, request: ExportDump) -> Dumped:
     """Run the export script, and tell what it says and how far it is."""
     node_uuid, disk = request.instance.primary_node_uuid, request.instance.disks[request.index]
     pace = Pace(ctx, node_uuid, f"disk {request.index}", "dumped", disk.size_mib * MIB)
-    return await followed(
+    dumped = await followed(
         ctx,
         node_uuid,
         lambda token: ask(
@@ -100,3 +100,5 @@ async def make_dump(ctx: OperationContext, request: ExportDump) -> Dumped:
         until_cancelled=True,
         meanwhile=pace.tell,
     )
+    pace.end()
+    return dumped

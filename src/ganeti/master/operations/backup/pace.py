@@ -21,6 +21,7 @@ class Pace:
         self._word = word
         self._total = max(total_bytes, 1)
         self._said_s, self._said = ctx.clock.now_s(), 0
+        self._begun = False
 
     async def tell(self, token: str) -> None:
         """A node that cannot say it now is asked again; what is wrong with it, the call tells."""
@@ -29,6 +30,7 @@ class Pace:
         except GanetiError:
             return
         done = min(done, self._total)
+        self._begun = True
         self._ctx.log.progress(f"{self._what} is {self._word}", min(done, self._total - 1), self._total)
         now_s = self._ctx.clock.now_s()
         if (passed_s := now_s - self._said_s) < SAY_EVERY_S:
@@ -40,3 +42,8 @@ class Pace:
             f"{self._what.capitalize()}: {done // MIB} MiB ({100 * done // self._total} %) {self._word}, "
             f"{rate / MIB:.1f} MiB/s{left}"
         )
+
+    def end(self) -> None:
+        """All is done; nothing is said of what took no time."""
+        if self._begun:
+            self._ctx.log.progress(f"{self._what} is {self._word}", self._total, self._total)

@@ -154,6 +154,8 @@ async def follow(
                 if not quiet:
                     ctx.log.info(f"Disk {side.index} is {word}: {state.done_mib:.0f} MiB{_rate(state)}")
         if len(told) == len(states):
+            if not quiet:
+                ctx.log.step_told()
             return states
         left = [(side.index, state) for side, state in zip(sides, states, strict=True) if side.index not in told]
         if not quiet:

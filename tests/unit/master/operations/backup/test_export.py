@@ -194,6 +194,7 @@ def test_a_long_dump_says_how_far_it_is(ctx: FakeContext, kept: Kept) -> None:
     assert len(said) == 1 and "Disk 0: 48 MiB (75 %) dumped, 1.5 MiB/s, 11 s left" in said[0]
     ctx.nodes.handlers["export_progress"] = BlockDeviceError("not now")
     asyncio.run(pace.tell("token"))
+    pace.end()
 
 
 def test_a_cancelled_export_waits_for_nothing_more(ctx: FakeContext, kept: Kept) -> None:

@@ -121,7 +121,7 @@ SIZES = [
         "Nearest fit: node1, with 7,168 GiB less disk",
     ),
     (f"gnt-instance add -t sharedfile -s {HUGE}t -o noop+default new1", FAILED, "MiB at most"),
-    (DISK + "0:size=2t -n node1 new1", FAILED, "size of a disk is 2097152, allowed are 1 to 1048576"),
+    (DISK + "0:size=2t -n node1 new1", FAILED, "size of a disk is 2097152 MiB, allowed are 1 to 1048576 MiB"),
     (DISK + "0:size=abc new1", USAGE, "'abc' is not a size"),
     (DISK + "0:bogus=abc new1", USAGE, "size is missing: write --disk 0:size=SIZE"),
     (DISK + "0:size=8m,bogus=1 new1", FAILED, "unknown parameter 'bogus': there are"),

@@ -7,7 +7,7 @@ it is. `shown` quotes a refused text, so that an error message stays one line wh
 
 import os.path
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 Rule = Callable[[str], str | None]
@@ -30,6 +30,13 @@ def shown(text: str) -> str:
     """The text on one line and not too long, for an error message."""
     cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], cut)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """What ends a message about an unknown *name*: those there are, at first such that begin alike; empty for none."""
+    known = sorted(names)
+    near = [other for other in known if other.lower().startswith(name[:3].lower())][:5] or known[:5]
+    return f": there are {', '.join(near)}{' and more' if len(known) > len(near) else ''}" if near else ""
 
 
 def line_fault(text: str) -> str | None:

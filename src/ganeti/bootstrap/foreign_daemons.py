@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Daemons of another Ganeti on this machine that work on the directories a new cluster is to have."""
+"""Daemons on this machine, of another Ganeti or of any, that work on the directories of a cluster."""
 
 import contextlib
 import fcntl
@@ -31,6 +31,16 @@ def check_no_foreign_daemon(paths: Paths, own_programs: str) -> None:
                 f"of this cluster ({file}): stop it, and keep it from starting again or remove its package",
                 WRONG_STATE,
             )
+
+
+def check_no_daemon(paths: Paths) -> None:
+    """Raise `PrerequisiteError` naming the first daemon of any Ganeti that works on these directories."""
+    for file, pid in _running(paths):
+        raise PrerequisiteError(
+            f"{_program(pid) or 'A process'} (process {pid}) runs on the directories of this cluster ({file}): "
+            "stop all of its daemons first (daemon-util stop-all; of Debian: systemctl stop ganeti.target)",
+            WRONG_STATE,
+        )
 
 
 def _running(paths: Paths) -> Iterator[tuple[str, int]]:

@@ -206,7 +206,8 @@ def collect_changes(option: str, texts: list[str]) -> list[list[Any]]:
         if not ident:
             raise UsageError(f"{option}: '{text}' has no index: write {option} N:add,KEY=VALUE,…")
         if "size" in values:
-            values["size"] = read_size(f"{option} {ident}: size", str(values["size"]))
+            place = text.partition(":")[0]  # as it was typed
+            values["size"] = read_size(f"{option} {place}: size", str(values["size"]))
         number = ident.lstrip("-")
         changes.append([action, int(ident) if number.isascii() and number.isdigit() else ident, values])
     return changes

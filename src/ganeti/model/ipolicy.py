@@ -23,6 +23,7 @@ _WORDS = {
     "nic-count": "NICs",
     "spindle-use": "spindles",
 }
+_IN_MIB = ("memory-size", "disk-size")
 
 
 @dataclass(frozen=True)
@@ -107,5 +108,7 @@ def _pair_violations(pair: Mapping[str, Any], size: InstanceSize) -> list[str]:
     found = []
     for key, value in size.values():
         if (key in low and value < low[key]) or (key in high and value > high[key]):
-            found.append(f"{_WORDS[key]} is {value}, allowed are {low.get(key, 0)} to {high.get(key, 'any')}")
+            unit = " MiB" if key in _IN_MIB else ""
+            bounds = f"{low.get(key, 0)} to {high.get(key, 'any')}{unit}"
+            found.append(f"{_WORDS[key]} is {value}{unit}, allowed are {bounds}")
     return found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 from ganeti.base.errors import NOT_UNIQUE, UNKNOWN_ENTITY, PrerequisiteError
-from ganeti.base.names import shown
+from ganeti.base.names import nearest, shown
 from ganeti.model.objects import (
     BACKUPS_KEY,
     CLUSTER_KEY,
@@ -141,7 +141,9 @@ class ConfigView(ABC):
                 )
             if matches:
                 return cast(ConfigObject, self.get(kind, cast(str, self.uuid_by_name(kind, matches[0]))))
-        raise PrerequisiteError(f"{_NOUN[kind]} '{shown(name)}' not known{self._suggest(kind, name)}", UNKNOWN_ENTITY)
+        raise PrerequisiteError(
+            f"{_NOUN[kind]} '{shown(name)}' not known{nearest(name, self.names(kind))}", UNKNOWN_ENTITY
+        )
 
     def primary_instances(self, *node_uuids: str) -> list[Instance]:
         """Instances whose primary node is one of these: of one in the order of `instances`, of several in none."""
@@ -176,8 +178,3 @@ class ConfigView(ABC):
             noun = _NOUN.get(kind, KINDS[kind].__name__)
             raise PrerequisiteError(f"{noun} with UUID {uuid} not known", UNKNOWN_ENTITY)
         return found
-
-    def _suggest(self, kind: str, name: str) -> str:
-        names = sorted(self.names(kind))
-        near = [other for other in names if other.lower().startswith(name[:3].lower())][:5] or names[:5]
-        return f": there are {', '.join(near)}{' and more' if len(names) > len(near) else ''}" if near else ""

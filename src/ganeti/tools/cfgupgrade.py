@@ -13,7 +13,7 @@ import msgspec
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ConfigurationError, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
+from ganeti.bootstrap.foreign_daemons import check_no_daemon
 from ganeti.master.config import versions
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = f"{options.path}/config.data" if options.path else paths.config_file
     try:
         if not options.path and not options.dry_run:
-            check_no_foreign_daemon(paths, "/nowhere")
+            check_no_daemon(paths)
             _check_master(paths, ignore=options.ignore_hostname)
             _check_sure(path, options)
         if options.confdir and not os.path.isdir(options.confdir):

@@ -14,7 +14,7 @@ from tests.fakes import pretend_machine as pretend
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
+from ganeti.bootstrap.foreign_daemons import check_no_daemon, check_no_foreign_daemon
 from ganeti.bootstrap.init_checks import check
 
 PROGRAM = """#!{python} -IS
@@ -84,6 +84,12 @@ def test_a_daemon_of_this_installation_may_run(tmp_path: Path, paths: Paths, sta
     (tmp_path / "linked").symlink_to(tmp_path / "own")
     start("own/ganeti-noded", "locks", paths.pid_file("ganeti-noded"))
     check_no_foreign_daemon(paths, f"{tmp_path}/linked")
+
+
+def test_any_daemon_is_named_with_how_to_stop_all(paths: Paths, start: Start) -> None:
+    start("own/ganeti-noded", "locks", paths.pid_file("ganeti-noded"))
+    with pytest.raises(PrerequisiteError, match=r"ganeti-noded \(process .*: stop all of its daemons first \(daemon-u"):
+        check_no_daemon(paths)
 
 
 def test_a_process_that_has_a_dead_daemons_number_is_none(paths: Paths) -> None:

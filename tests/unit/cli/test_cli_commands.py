@@ -519,3 +519,9 @@ def test_a_failed_query_is_one_failure(gnt, master):
     master.answers["Query"] = Failed("GenericError", "Query 'x' not supported")
     ran = gnt("gnt-job list")
     assert (ran.status, ran.err) == (1, "Failure: Query 'x' not supported\n")
+
+
+def test_a_directory_is_not_copied_to_nodes(gnt, master, tmp_path):
+    ran = gnt(f"gnt-cluster copyfile {tmp_path}")
+    assert (ran.status, ran.err) == (1, f"'{tmp_path}' is a directory: name the files in it, one at a time\n")
+    assert "name one that is on the master" in gnt(f"gnt-cluster copyfile {tmp_path}/gone").err

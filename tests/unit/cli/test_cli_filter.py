@@ -92,8 +92,15 @@ def test_info(gnt, master):
         "  Action: ['RATE_LIMIT', 1]\n"
         "  Reason trail: []\n"
     )
-    gnt(f"gnt-filter info {UUID}")
+    assert gnt(f"gnt-filter info {UUID}").status == 0
     assert master.calls("QueryFilters") == [[[], FIELDS], [[UUID], FIELDS]]
+
+
+def test_info_of_a_rule_that_is_not_there_is_an_error(gnt, master):
+    master.answers["QueryFilters"] = [[UUID, 3, 0, [], "PAUSE", []]]
+    ran = gnt(f"gnt-filter info {UUID} nope")
+    assert (ran.status, ran.err) == (1, "There is no filter rule 'nope': see 'gnt-filter list' for those there are\n")
+    assert ran.out.startswith(f"UUID: {UUID}\n")
 
 
 def test_list_of_no_rules_is_that_of_the_peer(gnt, master):

@@ -136,6 +136,9 @@ def test_changes_of_disks_know_all_forms():
         ["modify", 1, {"name": "x"}],
     ]
     assert read("--disk", ["attach:name=data", "detach"]) == [["attach", -1, {"name": "data"}], ["detach", -1, {}]]
+    for text, place in (("add:size=x", "add"), ("-1:add,size=x", "-1"), ("0:size=x", "0")):
+        with pytest.raises(UsageError, match=f"^--disk {place}: size: 'x' is not a size"):
+            read("--disk", [text])
 
 
 def test_ranges_and_bounds():

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
-from ganeti.base.names import shown
+from ganeti.base.names import nearest, shown
 from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown_field
 from ganeti.master.query.filters import asked_names, compile_filter, passes
 from ganeti.wire.job_file import read_job_id
@@ -88,7 +88,8 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
         if found is not None:
             chosen.setdefault(found, by_name[found])
         elif resource.rows_of_nodes is None:
-            raise PrerequisiteError(f"{resource.noun} '{shown(str(name))}' not known", UNKNOWN_ENTITY)
+            near = nearest(str(name), [known for known in by_name if isinstance(known, str)])
+            raise PrerequisiteError(f"{resource.noun} '{shown(str(name))}' not known{near}", UNKNOWN_ENTITY)
     return [row for rows_of_one in chosen.values() for row in rows_of_one]
 
 

@@ -96,7 +96,15 @@ def reading(path: str) -> Iterator[tuple[Manifest, Iterator[Content]]]:
             yield manifest, _contents(archive, manifest, path)
     except (tarfile.TarError, EOFError, OSError, *UNREADABLE_JSON) as err:
         if isinstance(err, FileNotFoundError):
-            raise PrerequisiteError(f"There is no file {path}", WRONG_INPUT) from err
+            raise PrerequisiteError(
+                f"There is no file {path}: name one that gnt-cluster backup made", WRONG_INPUT
+            ) from err
+        if isinstance(err, IsADirectoryError):
+            raise PrerequisiteError(
+                f"{path} is a directory: name one of its files, which gnt-cluster backup made", WRONG_INPUT
+            ) from err
+        if isinstance(err, PermissionError):
+            raise PrerequisiteError(f"{path} cannot be read ({err.strerror}): become root", WRONG_INPUT) from err
         raise PrerequisiteError(f"{path} is damaged, or no backup of a cluster: {err}", WRONG_INPUT) from err
 
 

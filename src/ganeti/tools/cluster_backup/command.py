@@ -49,7 +49,7 @@ def _make(paths: Paths, options: argparse.Namespace) -> int:
         with open(paths.ssconf_file("cluster_name"), encoding="utf-8") as file:
             path = f"{path.rstrip('/')}/{making.file_name(file.read().strip())}"
     elif not os.path.isdir(directory):
-        raise PrerequisiteError(f"There is no directory {directory}", WRONG_INPUT)
+        raise PrerequisiteError(f"There is no directory {directory}: make it, or name another place", WRONG_INPUT)
     manifest = making.make(paths, path)
     print(f"{path}: {_described(manifest)}; read back and verified")
     if options.keep is not None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
+from ganeti.bootstrap.foreign_daemons import check_no_daemon
 from ganeti.system.files import sync_directory
 from ganeti.tools.cluster_backup import archive, making
 from ganeti.tools.cluster_backup.archive import Content, Manifest
@@ -34,7 +34,7 @@ class Restored:
 def restore(paths: Paths, path: str, hostname: str, *, over: bool) -> Restored:
     """Put the backup *path* in place; *over* allows this where a cluster is. Raises `PrerequisiteError`, `OSError`."""
     manifest = making.verify(path)
-    check_no_foreign_daemon(paths, "/nowhere")
+    check_no_daemon(paths)
     if hostname.partition(".")[0] != manifest.master.partition(".")[0]:
         raise PrerequisiteError(
             f"The backup is of the master {manifest.master}, this machine is {hostname}: restore it on a machine of "

@@ -159,7 +159,7 @@ def test_a_filter_nested_too_deep_is_refused():
 
 
 def test_an_unknown_name_is_an_error_that_says_so():
-    with pytest.raises(PrerequisiteError, match="Thing 'a7' not known"):
+    with pytest.raises(PrerequisiteError, match=r"Thing 'a7' not known: there are a1"):
         ask(["|", ["==", "name", "a1"], ["==", "name", "a7"]])
 
 

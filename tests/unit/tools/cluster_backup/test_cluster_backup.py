@@ -204,6 +204,13 @@ def test_the_command(
     assert command.main(["backup", "--verify", str(place / names[1])]) == 0
     assert command.main(["backup", "--verify", str(place / names[0])]) == 1
     assert command.main(["backup", "--keep", "0", str(place)]) == 1
-    assert command.main(["backup", str(tmp_path / "nowhere/file")]) == 1
+    capsys.readouterr()
+    for words, sentence in (
+        (["backup", str(tmp_path / "nowhere/file")], "nowhere: make it, or name another place"),
+        (["backup", "--verify", str(tmp_path / "gone")], "gone: name one that gnt-cluster backup made"),
+        (["backup", "--verify", str(place)], "backups is a directory: name one of its files"),
+    ):
+        assert command.main(words) == 1
+        assert sentence in capsys.readouterr().err
     monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path / "empty"))
     assert command.main(["backup", str(tmp_path / "file")]) == 1

@@ -56,6 +56,8 @@ def command(call: Invocation) -> int:
 def copyfile(call: Invocation) -> int:
     """Copy a file to the same place on the other nodes."""
     path = call.values["filename"]
+    if os.path.isdir(path):
+        raise Failure(f"'{path}' is a directory: name the files in it, one at a time")
     if not os.path.isfile(path):
         raise Failure(f"There is no file '{path}' here: name one that is on the master")
     place = os.path.abspath(path)

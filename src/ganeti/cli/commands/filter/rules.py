@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ganeti.cli.invocation import out
+from ganeti.base.names import shown
+from ganeti.cli.invocation import err, out
 from ganeti.cli.jobs import reason_trail
 
 TYPE_CHECKING = False
@@ -58,8 +59,12 @@ def delete(call: Invocation) -> int:
 
 def info(call: Invocation) -> int:
     """Show the rules named, or all."""
-    for uuid, *values in call.client.call("QueryFilters", call.get("names", []), _FIELDS):
+    found = call.client.call("QueryFilters", names := call.get("names", []), _FIELDS)
+    for uuid, *values in found:
         out(f"UUID: {uuid}")
         for title, value in zip(_TITLES, values, strict=True):
             out(f"  {title}: {value}")
-    return 0
+    missing = [name for name in names if name not in {uuid for uuid, *_ in found}]
+    for name in missing:
+        err(f"There is no filter rule '{shown(name)}': see 'gnt-filter list' for those there are")
+    return 1 if missing else 0

@@ -9,10 +9,11 @@ import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import (
+    HISTORY,
     Known,
     Unusable,
     choose,
@@ -80,6 +81,12 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             raise PrerequisiteError("Say which backup is removed (--backup), or how many stay (--keep)", WRONG_INPUT)
         found = await find_backups(ctx, view)
         uuids = of_name(found, view, self.instance_name)
+        if not uuids:
+            away = f" ({'; '.join(found.silent)})" if found.silent else ""
+            raise PrerequisiteError(
+                f"There is no instance {shown(self.instance_name)}, nor a backup of one{away}: {HISTORY}",
+                UNKNOWN_ENTITY,
+            )
         own = [each for each in found.backups if each.backup.instance_uuid in uuids]
         unusable = [each for each in found.unusable if each.instance_uuid in uuids]
         for bad in unusable:

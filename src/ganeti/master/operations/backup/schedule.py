@@ -88,6 +88,10 @@ class ScheduleBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_un
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> BackupSchedule | None:
         """The schedule that is added, if one is."""
         if self.action == "list":
+            if self.schedule_name:
+                raise PrerequisiteError(
+                    f"All schedules are listed: leave '{shown(self.schedule_name)}' out", WRONG_INPUT
+                )
             return None
         if not self.schedule_name or (fault := file_name_fault(self.schedule_name)):
             problem = fault if self.schedule_name else "it is missing"

@@ -238,3 +238,5 @@ def test_the_history_of_a_name_that_nobody_has_is_refused(kept: Kept) -> None:
     assert [row["id"] for row in run(ListBackups(instance_name="web"), kept.ctx)] == ["b0"]
     with pytest.raises(PrerequisiteError, match="There is no instance nosuch, nor a backup of one"):
         run(ListBackups(instance_name="nosuch"), kept.ctx)
+    with pytest.raises(PrerequisiteError, match="There is no instance nosuch, nor a backup of one: gnt-backup history"):
+        run(ForgetBackups(instance_name="nosuch", keep=1), kept.ctx)

@@ -37,6 +37,7 @@ async def require_undamaged(ctx: OperationContext, source: Source) -> None:
         lambda token: ask(ctx.nodes, source.node_uuid, replace(request, token=token), deadline_s=IMPORT_TIMEOUT_S),
         until_cancelled=True,
         meanwhile=pace.tell,
+        what="the check of dumps",
     )
     pace.end()
     for dump in damaged:

@@ -169,7 +169,7 @@ def test_dumps_are_read_before_anything_is_made(ctx: FakeContext) -> None:
     assert asked == [{"disk0.dump": SUM}]
     told = [line for line in ctx.story if not line.endswith(QUIET)]
     first = told.index("node1 export_damaged_dumps")
-    assert told.index("undo: end the script of the OS on node1") < first < told.index("commit AddInstance")
+    assert told.index("undo: end the check of dumps on node1") < first < told.index("commit AddInstance")
     assert not [line for line in told[:first] if "commit" in line or "blockdev" in line]
 
 

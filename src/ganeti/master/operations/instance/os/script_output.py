@@ -31,6 +31,7 @@ async def followed(
     *,
     until_cancelled: bool = False,
     meanwhile: Callable[[str], Awaitable[None]] | None = None,
+    what: str = "the script of the OS",
 ) -> T:
     """Do *run* with a token, the call of a script on a node, and tell what the script says meanwhile.
 
@@ -41,7 +42,7 @@ async def followed(
     """
     token = new_token(ctx)
     if until_cancelled:
-        sentence = f"end the script of the OS on {ctx.config.view().node(node_uuid).name}"
+        sentence = f"end {what} on {ctx.config.view().node(node_uuid).name}"
         await ctx.undo.push(UndoNodeCall.of(sentence, node_uuid, ScriptEnd(token=token)))
     follower = ScriptFollower(ctx, node_uuid, token)
     call = asyncio.ensure_future(run(token))

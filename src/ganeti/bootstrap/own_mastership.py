@@ -42,7 +42,16 @@ class OwnMastership:
     @property
     def is_unfinished(self) -> bool:
         """Whether this node has begun to take over, and was interrupted before the first commit of its epoch."""
-        return self.promised > self.epoch and bool(self.me) and self.holder == self.me != self.recorded
+        return self.may_go_on and self.recorded != self.me
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether this node has promised itself a later epoch than its copy's, also as the master that copy names.
+
+        Such a one serves in the former epoch, and where the others have another master by now, asks again as whoever
+        was interrupted does.
+        """
+        return self.promised > self.epoch and bool(self.me) and self.holder == self.me
 
     @property
     def master(self) -> str:

@@ -123,7 +123,7 @@ def _watch(environment: Environment, options: argparse.Namespace, job_age_s: int
 def _work(environment: Environment, options: argparse.Namespace, job_age_s: int, let_go: Callable[[], None]) -> int:
     paths = environment.paths
     if not is_master(paths, environment.hostname):
-        return _finish_take_over(environment)
+        return _finish_take_over(environment) or 0
     try:
         api = RemoteApi(paths, ensure_daemon, restart_daemon, options.rapi_ip, options.daemon_timeout)
         return MasterWork(paths, ensure_daemon, restart_daemon, options.daemon_timeout, api.ensure).run(
@@ -134,16 +134,20 @@ def _work(environment: Environment, options: argparse.Namespace, job_age_s: int,
             ignore_pause=options.ignore_pause,
             disks=None if options.no_verify_disks else partial(DiskWork, paths, strict=not options.no_strict),
         )
-    except NotMasterError as err:
+    except CommandError as err:
+        if (status := _finish_take_over(environment)) is not None:
+            return status
+        if not isinstance(err, NotMasterError):
+            raise
         _log.info("%s: its daemons stay down", err)
         return 0
 
 
-def _finish_take_over(environment: Environment) -> int:
-    """Where this node has begun to become the master and was interrupted, go on; else nothing is to be done here."""
+def _finish_take_over(environment: Environment) -> int | None:
+    """Where this node has begun to become the master and was interrupted, go on; None where nothing is to be done."""
     own = read_own_mastership(environment.paths, environment.hostname)
-    if not own.is_unfinished or _daemon_util("check", "ganeti-wconfd") == 0:
-        return 0
+    if not own.may_go_on or _daemon_util("check", "ganeti-wconfd") == 0:
+        return None
     from ganeti.bootstrap.failover import finish_take_over
 
     _log.warning("this node has begun to become the master and was interrupted: it goes on now")

@@ -26,6 +26,8 @@ def start_master(node: Node, names: Sequence[str], for_voters: Sequence[str] = (
     running = [name for name in names if node.is_running(name)]
     for name in names:
         status = node.start(name, for_voters if name in VOTERS else ())
+        if status and name == "ganeti-wconfd" and (own := node.own_mastership()).may_go_on:
+            return _go_on(node, own.promised)
         if status == EXIT_NOT_MASTER or (status and not node.is_master()):
             return EXIT_NOT_MASTER  # what the daemon said of it stands above
         if status:
@@ -41,6 +43,15 @@ def start_master(node: Node, names: Sequence[str], for_voters: Sequence[str] = (
     return 0
 
 
+def _go_on(node: Node, epoch: int) -> int:
+    print("This node has begun to become the master and was interrupted: it goes on now", file=sys.stderr)
+    try:
+        return node.finish_take_over(epoch)
+    except GanetiError as err:
+        print(f"daemon-util: {err}", file=sys.stderr)
+        return 1
+
+
 def _start_elsewhere(node: Node) -> int:
     """This node is not the master: finish what would make it so, or say where to go."""
     own = node.own_mastership()
@@ -52,12 +63,7 @@ def _start_elsewhere(node: Node) -> int:
                 file=sys.stderr,
             )
             return 1
-        print("This node has begun to become the master and was interrupted: it goes on now", file=sys.stderr)
-        try:
-            return node.finish_take_over(own.promised)
-        except GanetiError as err:
-            print(f"daemon-util: {err}", file=sys.stderr)
-            return 1
+        return _go_on(node, own.promised)
     if own.master:
         print(
             f"daemon-util: nothing was started: this node, {node.name}, is not the master, that is {own.master}. "

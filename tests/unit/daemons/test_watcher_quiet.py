@@ -150,6 +150,18 @@ def test_an_interrupted_take_over_of_this_node_is_finished(environment, monkeypa
     assert finished == [4]
 
 
+@pytest.mark.parametrize("status", [11, 1])
+def test_a_master_that_lost_the_vote_while_it_took_over_again_goes_on_with_that(environment, monkeypatch, status):
+    """Another node was master meanwhile, of which its copy knows nothing."""
+    own = OwnMastership("node1.example.com", "node1.example.com", "node1.example.com", 3, 5, "node1.example.com")
+    finished = []
+    monkeypatch.setattr(watcher, "read_own_mastership", lambda paths, hostname: own)
+    monkeypatch.setattr(failover, "finish_take_over", lambda machine, epoch: finished.append(epoch) or 0)
+    monkeypatch.setattr(watcher, "_daemon_util", daemon_util({"ganeti-wconfd": status}))
+    assert watcher._watch(environment, OPTIONS, 60, lambda: None) == 0
+    assert finished == [5]
+
+
 def test_another_node_has_nothing_to_finish(environment, monkeypatch):
     run = daemon_util({})
     monkeypatch.setattr(watcher, "_daemon_util", run)

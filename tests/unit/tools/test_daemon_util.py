@@ -206,6 +206,17 @@ def test_an_interrupted_take_over_is_finished(
     assert "daemon-util: 1 of 3 master candidates can be counted on" in capsys.readouterr().err
 
 
+def test_a_master_that_lost_the_vote_while_it_took_over_again_goes_on_with_that(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[int] = []
+    monkeypatch.setattr(Node, "own_mastership", lambda node: OwnMastership("node1", "node1", "node1", 3, 5, "node1"))
+    monkeypatch.setattr(Node, "finish_take_over", lambda node, epoch: finished.append(epoch) or 0)
+    _replace(node, "ganeti-wconfd", 11)
+    assert run(["start-master"], node) == 0
+    assert finished == [5]
+
+
 def test_a_program_of_the_same_name_elsewhere_is_not_ours(
     node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from ganeti.master.mastership.messages import (
     MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
+    PromiseItself,
     Refuse,
     Silent,
     StopOldMaster,
@@ -75,7 +76,7 @@ class _Conduct:
         self._world = world
         self._told: list[asyncio.Task[Event]] = []
 
-    async def do(self, effect: AskBefore | AskPromise | StopOldMaster | WriteMembers) -> list[Event]:
+    async def do(self, effect: AskBefore | PromiseItself | AskPromise | StopOldMaster | WriteMembers) -> list[Event]:
         """Give what has happened, in the order of the nodes."""
         names = self._machine.claim.names
         if isinstance(effect, StopOldMaster):
@@ -87,7 +88,9 @@ class _Conduct:
             return await asyncio.gather(*asked)
         if isinstance(effect, WriteMembers):
             return await asyncio.gather(*(self._write(node, effect.membership) for node in effect.nodes))
-        self._world.say(f"Asking for the promise of epoch {effect.epoch}")
+        if isinstance(effect, PromiseItself):
+            self._world.say(f"Asking for the promise of epoch {effect.epoch}")
+            return [await self._ask(effect.node, effect.epoch, ask_only=False)]
         # Those who were silent may still hear of it, but nobody waits for them.
         for node in effect.nodes:
             if node not in effect.awaited:

@@ -83,8 +83,16 @@ class StopOldMaster:
 
 
 @dataclass(frozen=True)
+class PromiseItself:
+    """Have this node's own promise of *epoch* on its disk: nobody else is asked before."""
+
+    node: str
+    epoch: int
+
+
+@dataclass(frozen=True)
 class AskPromise:
-    """Ask for the promise of *epoch*; answers of *awaited* are waited for, those of the others need not come."""
+    """Ask others for the promise of *epoch*; answers of *awaited* are waited for, those of the rest need not come."""
 
     nodes: tuple[str, ...]
     awaited: tuple[str, ...]
@@ -121,4 +129,4 @@ class Refuse:
     remedy: str
 
 
-Effect = AskBefore | StopOldMaster | AskPromise | WriteMembers | Begin | Refuse
+Effect = AskBefore | StopOldMaster | PromiseItself | AskPromise | WriteMembers | Begin | Refuse

@@ -48,11 +48,11 @@ def overtaken(claim: Claim, answer: CopyAnswer) -> Refuse:
     )
 
 
-def not_fenced_off(claim: Claim, master: str, promised: int) -> Refuse:
+def not_fenced_off(claim: Claim, master: str, against: int) -> Refuse:
     name, me = name_of(claim, master), name_of(claim, claim.me)
     return Refuse(
-        f"{name} answers, and {promised} of {len(claim.candidates)} master candidates have promised themselves to "
-        f"{me}: {name} can go on as the master",
+        f"{name} answers, and {against} of {len(claim.candidates)} master candidates name another: {name} can go on as "
+        "the master",
         f"if its daemons do not run, start them there with {START}; or run {COMMAND} on {me}",
     )
 

@@ -5,6 +5,7 @@ What always holds (`check_invariants`, and over many claimants `tests/property/t
  1. In any epoch at most one node acknowledges records.
  2. A node that takes over has every record that was ever acknowledged.
  3. Before the promises are asked for, nothing has changed anywhere but that the old master may have been stopped.
+ 4. Whoever a candidate has promised itself to has promised that to itself before, on its own disk.
 
 Why 1 holds. An epoch is begun only with the promises of T of the N candidates, and a candidate gives one promise an
 epoch. What is acknowledged in an epoch is on disk at its master and at all members; a member refuses records of epochs
@@ -20,13 +21,17 @@ taken in. So the membership the epoch begins with is written down at T candidate
 under it; being of the newest epoch, it is the newest that any later claimant meets, also one whose copy has the former
 set of candidates still (`replication.quorum`).
 
-A forced take-over (`--no-voting`) has neither: a human vouches that the former master and the other copies are gone.
-Its epoch is a number nobody else can have, so that two humans who both do so can be told apart afterwards.
+What 4 is for. A take-over may end at any moment, and leave a master without the candidates to serve with. The node
+whose epoch was promised last then goes on by itself (`Claim.resumes`): it has to know that it is the one.
+
+A forced take-over (`--no-voting`) has neither 1 nor 2: a human vouches that the former master and the other copies are
+gone. Its epoch is a number nobody else can have, so that two humans who both do so can be told apart afterwards.
 """
 
 from collections.abc import Iterable
 from enum import Enum
 
+from ganeti.master.config.vote import vote_of
 from ganeti.master.mastership import refusals
 from ganeti.master.mastership.messages import (
     Answered,
@@ -39,6 +44,7 @@ from ganeti.master.mastership.messages import (
     MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
+    PromiseItself,
     Refuse,
     Silent,
     StopOldMaster,
@@ -56,10 +62,14 @@ class Phase(Enum):
     NEW = "not begun"
     ASKING = "asks what the nodes would promise"
     STOPPING = "waits for the old master to stop"
-    PROMISING = "asks for the promises"
+    PROMISING_ITSELF = "has its own promise written down"
+    PROMISING = "asks for the promises of the others"
     WRITING = "has the promises, and lets the candidates know the members"
     BEGUN = "is master"
     REFUSED = "has given up"
+
+
+_ANSWERED = (Phase.ASKING, Phase.PROMISING_ITSELF, Phase.PROMISING)
 
 
 class TakeOver:
@@ -100,9 +110,9 @@ class TakeOver:
             return self._old_master_done(event)
         if self.phase is Phase.WRITING and isinstance(event, MembersWritten | Silent):
             return self._written(event)
-        if self.phase not in (Phase.ASKING, Phase.PROMISING) or not isinstance(event, Answered | Silent):
+        if self.phase not in _ANSWERED or not isinstance(event, Answered | Silent):
             return []
-        if event.node not in self.claim.names:
+        if event.node not in self._awaited:
             return []
         answers = self.before if self.phase is Phase.ASKING else self.promises
         if isinstance(event, Silent):
@@ -111,7 +121,9 @@ class TakeOver:
             answers.setdefault(event.node, event.answer)
         if any(node not in answers and node not in self.silent for node in self._awaited):
             return []
-        return self._decide_before() if self.phase is Phase.ASKING else self._decide()
+        if self.phase is Phase.ASKING:
+            return self._decide_before()
+        return self._ask_others() if self.phase is Phase.PROMISING_ITSELF else self._decide()
 
     def _decide_before(self) -> list[Effect]:
         """Would it succeed? All that can be known is looked at before the old master is disturbed."""
@@ -163,11 +175,9 @@ class TakeOver:
         newest = max(self.before.values(), key=lambda answer: answer.promised)
         if newest.promised > self.claim.resumes:
             return refusals.overtaken(self.claim, newest)
-        mine = (self.claim.resumes, self.claim.me)
-        answers = [self.before[node] for node in self.claim.candidates if node in self.before]
-        promised = sum((answer.promised, answer.holder) == mine for answer in answers)
-        if self.old_master in self.before and 2 * promised < len(self.claim.candidates):
-            return refusals.not_fenced_off(self.claim, self.old_master, promised)
+        against = votes_against(self.claim, self.old_master, self.before)
+        if self.old_master in self.before and 2 * against < len(self.claim.candidates):
+            return refusals.not_fenced_off(self.claim, self.old_master, against)
         return None
 
     def _old_master_done(self, event: OldMasterStopped | OldMasterNotStopped) -> list[Effect]:
@@ -177,12 +187,24 @@ class TakeOver:
         return self._ask_for_promises()
 
     def _ask_for_promises(self) -> list[Effect]:
-        """All are told; those that were silent just now are not waited for again."""
-        self.phase = Phase.PROMISING
+        """This node's own comes first: others that have promised must not wait for one that does not know of it."""
+        self.phase = Phase.PROMISING_ITSELF
         self.epoch = self._next_epoch()
-        self._awaited = tuple(node for node in self.claim.names if node in self.before)
+        self._awaited = (self.claim.me,)
+        return [PromiseItself(self.claim.me, self.epoch)]
+
+    def _ask_others(self) -> list[Effect]:
+        """All are told; those that were silent just now are not waited for again."""
+        refusal = self._own_fault(self.promises) or self._promised_away()
+        if refusal is None and self.claim.me not in self.granted():
+            refusal = self._not_enough(self.promises)
+        if refusal is not None:
+            return self._refuse(refusal)
+        self.phase = Phase.PROMISING
+        others = tuple(node for node in self.claim.names if node != self.claim.me)
+        self._awaited = tuple(node for node in others if node in self.before)
         self.silent = {node: why for node, why in self.silent.items() if node not in self._awaited}
-        return [AskPromise(tuple(self.claim.names), self._awaited, self.epoch)]
+        return [AskPromise(others, self._awaited, self.epoch)] if self._awaited else self._decide()
 
     def _next_epoch(self) -> int:
         answers = self.before.values()
@@ -245,7 +267,8 @@ class TakeOver:
 
     def _promised_away(self) -> Refuse | None:
         """Another node asks for promises at the same time, and came first here or at too many."""
-        if self.claim.me in self.granted() and (self.claim.forced or len(self.granted()) >= self.quorum):
+        own = self.phase is Phase.PROMISING_ITSELF
+        if self.claim.me in self.granted() and (own or self.claim.forced or len(self.granted()) >= self.quorum):
             return None
         others = [
             answer
@@ -259,7 +282,7 @@ class TakeOver:
 
     def _not_enough(self, answers: dict[str, CopyAnswer]) -> Refuse | None:
         """Fewer candidates than needed answer with a sound copy, or promise."""
-        counted = self.granted() if self.phase is Phase.PROMISING else self._sound(answers)
+        counted = self.granted() if self.epoch else _sound(self.claim, answers)
         if len(counted) >= (1 if self.claim.forced else self.quorum) and self.claim.me in counted:
             return None
         away = {node: self._why_not(node, answers) for node in self.claim.candidates if node not in counted}
@@ -272,17 +295,14 @@ class TakeOver:
         if self.claim.forced:
             self._warn_once(refusals.forced_behind(self.claim, newest))
             return None
-        usable = self._sound(answers)
+        usable = _sound(self.claim, answers)
         return refusals.behind(self.claim, newest, self.old_master, usable, self.silent)
-
-    def _sound(self, answers: dict[str, CopyAnswer]) -> tuple[str, ...]:
-        return tuple(node for node in self.claim.candidates if node in answers and not answers[node].refused)
 
     def granted(self) -> tuple[str, ...]:
         """The candidates that have promised this epoch to this node, with a sound copy."""
         return tuple(
             node
-            for node in self._sound(self.promises)
+            for node in _sound(self.claim, self.promises)
             if (answer := self.promises[node]).granted
             and answer.promised == self.epoch
             and answer.holder == self.claim.me
@@ -312,6 +332,8 @@ class TakeOver:
         claim = self.claim
         if self.phase in (Phase.NEW, Phase.ASKING):
             assert not self.promises and self.epoch == 0 and self.stopped is None, "asked before the time"
+        if self.phase in (Phase.PROMISING, Phase.WRITING):
+            assert self.claim.me in self.granted(), "others were asked before this node's own promise was written down"
         if self.epoch:
             assert self.epoch > max([claim.position[0], *(answer.promised for answer in self.before.values())])
         if self.phase is not Phase.BEGUN:
@@ -325,6 +347,19 @@ class TakeOver:
             assert knowing >= take_over_quorum(len(claim.candidates)), "begun with members that too few know"
 
 
+def _sound(claim: Claim, answers: dict[str, CopyAnswer]) -> tuple[str, ...]:
+    return tuple(node for node in claim.candidates if node in answers and not answers[node].refused)
+
+
+def votes_against(claim: Claim, master: str, answers: dict[str, CopyAnswer]) -> int:
+    """How many candidates would not vote for *master*; of those that are silent nobody knows it."""
+    own = answers.get(master)
+    epoch = own.position[0] if own is not None and own.position is not None else claim.position[0]
+    heard = [node for node in claim.candidates if node in answers]
+    votes = [vote_of(answers[node], node, master, epoch, claim.names) for node in heard]
+    return sum(vote is not None and vote != claim.names.get(master) for vote in votes)
+
+
 def newest_membership(answers: Iterable[CopyAnswer]) -> Membership | None:
     """The newest that sound copies report."""
     known = [answer.membership for answer in answers if answer.membership is not None and not answer.refused]
@@ -332,14 +367,13 @@ def newest_membership(answers: Iterable[CopyAnswer]) -> Membership | None:
 
 
 def current_master(claim: Claim, answers: dict[str, CopyAnswer]) -> str:
-    """Who is master as the answers have it: who holds the newest epoch with a record, else whom most of them name."""
-    sure = [
-        (answer.established, answer.holder)
-        for answer in answers.values()
-        if answer.holder is not None and answer.established and answer.established == answer.promised
-    ]
-    newest = max((answer.established for answer in answers.values()), default=0)
-    holders = sorted(holder for established, holder in sure if established == newest)
+    """Who is master as the answers have it: who holds the newest epoch with a record, else whom most of them name.
+
+    Members that are written down are no record: who had that done may have been interrupted.
+    """
+    begun = [(answer.position[0], answer) for answer in answers.values() if answer.position is not None]
+    newest = max((epoch for epoch, _ in begun), default=0)
+    holders = sorted(answer.holder for epoch, answer in begun if answer.holder and epoch == newest == answer.promised)
     if holders and holders[0] in claim.names:
         return holders[0]
     by_name = {name: uuid for uuid, name in claim.names.items()}

@@ -59,7 +59,7 @@ def test_all_are_asked_before_anything_changes() -> None:
     world = World()
     assert run(CLAIM, world) == Begin(2, "a", True, ALL.members)
     assert world.asked[:3] == [(node, LOOK_EPOCH, True) for node in "abc"]
-    assert world.asked[3:] == [(node, 2, False) for node in "abc"]
+    assert world.asked[3:] == [(node, 2, False) for node in "bac"], "its own promise first"
     assert world.stopped == ["a"]
     assert world.written == [(node, Membership((2, 1), ALL.members)) for node in "ac"]
     assert len(world.said) == 3

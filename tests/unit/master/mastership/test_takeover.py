@@ -17,6 +17,7 @@ from ganeti.master.mastership.messages import (
     MembersWritten,
     OldMasterNotStopped,
     OldMasterStopped,
+    PromiseItself,
     Refuse,
     Silent,
     StopOldMaster,
@@ -48,11 +49,24 @@ def tell(machine: TakeOver, nodes: tuple[str, ...], answers: dict[str, CopyAnswe
     return effects
 
 
+def itself(machine: TakeOver, effect: Effect, own: CopyAnswer | None = None) -> list[Effect]:
+    """Answer the question for the node's own promise: granted, or as given."""
+    me = machine.claim.me
+    assert effect == PromiseItself(me, machine.epoch)
+    granted = replace_answer(USUAL, granted=True, promised=machine.epoch, holder=me)
+    return tell(machine, (me,), {me: own or granted})
+
+
 def promised(machine: TakeOver, effect: Effect, **answers: CopyAnswer | None) -> list[Effect]:
     """Answer the questions for promises: granted, but for what is given."""
-    assert isinstance(effect, AskPromise)
-    granted = replace_answer(USUAL, granted=True, promised=effect.epoch, holder=machine.claim.me)
-    effects = tell(machine, effect.awaited, {node: granted for node in effect.awaited} | answers)
+    me = machine.claim.me
+    effects = [effect]
+    if isinstance(effect, PromiseItself):
+        effects = itself(machine, effect, answers.pop(me, None))
+    if isinstance(effects[0], AskPromise):
+        (ask,) = effects
+        granted = replace_answer(USUAL, granted=True, promised=ask.epoch, holder=me)
+        effects = tell(machine, ask.awaited, {node: granted for node in ask.awaited} | answers)
     while effects and isinstance(effects[0], WriteMembers):
         (write,) = effects
         for node in write.nodes:
@@ -75,16 +89,18 @@ def refused(effects: list[Effect]) -> Refuse:
 def test_a_graceful_take_over_stops_the_old_master_and_then_asks_everybody():
     machine = TakeOver(CLAIM)
     assert before(machine) == [StopOldMaster("a")]
-    (ask,) = machine.hear(OldMasterStopped(3))
-    assert ask == AskPromise(("a", "b", "c", "d"), ("a", "b", "c", "d"), 2)
+    (own,) = machine.hear(OldMasterStopped(3))
+    assert own == PromiseItself("b", 2)
+    (ask,) = itself(machine, own)
+    assert ask == AskPromise(("a", "c", "d"), ("a", "c", "d"), 2)
     assert promised(machine, ask) == [Begin(2, "a", True, ALL.members)]
     assert machine.phase is Phase.BEGUN
 
 
 def test_a_dead_master_is_not_waited_for_again_and_its_absence_is_told():
     machine = TakeOver(CLAIM)
-    (ask,) = before(machine, a=None)
-    assert ask == AskPromise(("a", "b", "c", "d"), ("b", "c", "d"), 2)
+    (ask,) = itself(machine, *before(machine, a=None))
+    assert ask == AskPromise(("a", "c", "d"), ("c", "d"), 2)
     (begin,) = promised(machine, ask)
     assert begin == Begin(2, "a", False, ALL.members, ("a",), begin.warnings)
     assert "node-a could not be told (no route)" in begin.warnings[0]
@@ -165,19 +181,37 @@ def test_an_interrupted_take_over_is_left_when_another_node_has_a_later_promise(
 def test_an_interrupted_take_over_is_left_while_the_old_master_can_go_on():
     machine = TakeOver(replace(CLAIM, resumes=2))
     refusal = refused(before(machine, b=HALF))
-    assert "node-a answers, and 1 of 3 master candidates have promised themselves to node-b" in refusal.why
+    assert "node-a answers, and 1 of 3 master candidates name another" in refusal.why
     assert before(TakeOver(replace(CLAIM, resumes=2)), a=None, b=HALF) != [refusal]
-    assert isinstance(before(TakeOver(replace(CLAIM, resumes=2)), a=None, b=HALF)[0], AskPromise)
+    assert isinstance(before(TakeOver(replace(CLAIM, resumes=2)), a=None, b=HALF)[0], PromiseItself)
+
+
+def test_an_interrupted_take_over_goes_on_where_the_old_master_lost_the_candidates_to_an_earlier_one():
+    """Two were interrupted one after the other: only the later one may go on, with however few promises of its own."""
+    machine = TakeOver(replace(CLAIM, me="c", resumes=3))
+    last = replace_answer(USUAL, promised=3, holder="c")
+    assert before(machine, a=HALF, b=HALF, c=last) == [StopOldMaster("a")]
+
+
+def test_nobody_else_is_asked_before_the_own_promise_is_written_down():
+    """Others that have promised would wait for a node that does not know of it."""
+    machine = TakeOver(CLAIM)
+    (own,) = before(machine, a=None)
+    assert own == PromiseItself("b", 2)
+    assert "does not answer: its disk is full" in refused(machine.hear(Silent("b", "its disk is full"))).why
+    machine = TakeOver(CLAIM)
+    (own,) = before(machine, a=None)
+    other = replace_answer(USUAL, promised=2, holder="c")
+    assert "node-c is taking over at the same time" in refused(itself(machine, own, other)).why
 
 
 def test_a_master_that_asks_for_its_candidates_back_stops_nobody_and_asks_at_once():
     machine = TakeOver(replace(CLAIM, me="a", reclaims=True))
-    (ask,) = before(machine)
-    assert isinstance(ask, AskPromise)
+    assert before(machine) == [PromiseItself("a", 2)]
 
 
 def test_a_master_that_asks_for_its_candidates_back_is_refused_when_another_has_begun():
-    begun = replace_answer(USUAL, established=9, promised=9, holder="b")
+    begun = replace_answer(USUAL, established=9, promised=9, holder="b", position=(9, 1))
     refusal = refused(before(TakeOver(replace(CLAIM, me="a", reclaims=True)), b=begun))
     assert "node-b is the master by now" in refusal.why
 
@@ -268,7 +302,8 @@ def test_it_begins_with_the_newest_members_though_its_own_copy_does_not_know_the
 def test_too_few_that_know_the_members_are_a_minority():
     """A former master may have told one node alone of a copy left out: then nobody else would know."""
     machine = TakeOver(CLAIM)
-    (ask,) = before(machine, a=None)
+    (ask,) = itself(machine, *before(machine, a=None))
+    assert isinstance(ask, AskPromise)
     granted = replace_answer(USUAL, granted=True, promised=2, holder="b")
     effects = tell(machine, ask.awaited, dict.fromkeys(ask.awaited, granted))
     assert effects == [WriteMembers(("c",), Membership((2, 1), ALL.members))]
@@ -298,7 +333,7 @@ def test_answers_come_once_and_from_nodes_that_were_asked():
 
 def test_the_master_is_who_holds_the_newest_epoch_with_a_record_whatever_ssconf_says():
     """A take-over by c of which only c's ssconf has heard."""
-    new = replace_answer(USUAL, promised=2, holder="c", established=2, membership=Membership((2, 1), ALL.members))
+    new = replace_answer(HALF, holder="c", established=2, position=(2, 1), membership=Membership((2, 1), ALL.members))
     machine = TakeOver(CLAIM)
     assert before(machine, a=None, c=new) == [StopOldMaster("c")]
 
@@ -315,7 +350,7 @@ class TestForced:
     def test_needs_no_majority_and_takes_an_epoch_of_its_own(self):
         machine = TakeOver(self.claim)
         (ask,) = before(machine, a=None, c=None, d=None)
-        assert ask == AskPromise(("a", "b", "c", "d"), ("b",), FORCED_STEP + 77)
+        assert ask == PromiseItself("b", FORCED_STEP + 77)
         (begin,) = promised(machine, ask)
         assert begin.epoch == FORCED_STEP + 77 and begin.members == ("b",)
 
@@ -347,7 +382,7 @@ def test_a_take_over_can_be_given_up_after_every_step_and_done_by_another():
         first = TakeOver(CLAIM)
         events = [*(Answered(node, USUAL) for node in "abcd"), OldMasterStopped(0)]
         granted = replace_answer(USUAL, granted=True, promised=2, holder="b")
-        events += [Answered(node, granted) for node in "abcd"]
+        events += [Answered(node, granted) for node in "bacd"]
         first.start()
         for event in events[:steps]:
             first.hear(event)

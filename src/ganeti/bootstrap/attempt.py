@@ -14,6 +14,7 @@ from ganeti.bootstrap.file_set import FileSet, missing_directories
 from ganeti.bootstrap.joining_record import Before, JoiningRecord, remove_unfinished
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
+from ganeti.system.files import read_if_there
 
 NODE_DAEMON = "ganeti-noded"
 ANSWERING_DAEMONS = ("ganeti-confd", "ganeti-mond")
@@ -49,6 +50,10 @@ class Attempt:
     def asked_at_s(self) -> float | None:
         return self._record.asked_at_s
 
+    @property
+    def asked_by(self) -> str:
+        return self._record.asked_by
+
     def change_host_keys(self) -> None:
         """Before sshd is told of its new keys."""
         self._record.mark("host keys")
@@ -59,7 +64,8 @@ class Attempt:
 
     def ask_cluster(self) -> None:
         """From now on the cluster may take the machine in, whatever becomes of this process."""
-        self._record.mark("asked", time.time())
+        master = read_if_there(self._machine.paths.ssconf_file("master_node")) or b""
+        self._record.mark("asked", time.time(), master.decode(errors="replace").strip())
 
     def leave(self) -> None:
         """End without knowing what the cluster says."""

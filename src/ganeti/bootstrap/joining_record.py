@@ -43,6 +43,7 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
     former: list[Former] = []
     mark: Mark | None = None
     time_s: float = 0.0
+    master: str = ""
 
 
 class JoiningRecord:
@@ -55,6 +56,8 @@ class JoiningRecord:
         self.marks: set[Mark] = set()
         self.asked_at_s: float | None = None
         """When the master has said that it asks the cluster; None while it has not."""
+        self.asked_by = ""
+        """The name of that master; empty where a former release has written the record."""
 
     @classmethod
     def begin(cls, paths: Paths, before: Before) -> "JoiningRecord":
@@ -144,9 +147,9 @@ class JoiningRecord:
         """Say what is at these paths before they are changed. Raises `OSError`."""
         self._append(_Line(former=list(former)))
 
-    def mark(self, mark: Mark, time_s: float = 0.0) -> None:
+    def mark(self, mark: Mark, time_s: float = 0.0, master: str = "") -> None:
         """Raises `OSError`."""
-        self._append(_Line(mark=mark, time_s=time_s))
+        self._append(_Line(mark=mark, time_s=time_s, master=master))
 
     def remove(self) -> None:
         """The joining has ended, one way or the other; directories made for the record go if nothing is in them."""
@@ -176,6 +179,7 @@ class JoiningRecord:
         if line.mark is not None:
             self.marks.add(line.mark)
             self.asked_at_s = line.time_s if line.mark == "asked" else None if line.mark == "began" else self.asked_at_s
+            self.asked_by = line.master or self.asked_by
 
 
 def remove_unfinished(paths: Paths) -> None:

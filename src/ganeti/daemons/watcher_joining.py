@@ -2,7 +2,9 @@
 """What the watcher does with a joining that was interrupted on this machine (`bootstrap.attempt`).
 
 One that died before the cluster was asked is taken back at once. After that, its job may still run, or wait for locks:
-after an hour the ConfDs of the candidates say whether this machine is a node. Where none answers, everything stays.
+after an hour the ConfDs of the candidates say whether this machine is a node. Where another node has become the master
+meanwhile, they are asked in the next round: the command that wanted the node has ended with its master. Where none
+answers, everything stays.
 """
 
 import logging
@@ -29,9 +31,8 @@ def ask_membership(paths: Paths, node_name: str) -> bool | None:
     One of them may have no copy of the configuration yet: a node of which nothing is known, by somebody who knows the
     addresses of others, is none.
     """
-    places = [(address, PORT) for address in ssconf_words(paths, "master_candidates_ips")]
     try:
-        client = ConfdClient(places, cluster_key(paths))
+        client = _client(paths)
         end_s = client.deadline_s()
         if client.ask(Kind.NODE_ROLE, node_name, end_s) is not None:
             return True
@@ -41,22 +42,44 @@ def ask_membership(paths: Paths, node_name: str) -> bool | None:
         return None
 
 
+def ask_master(paths: Paths) -> str | None:
+    """The name of the master by the candidates; None where nobody says it."""
+    try:
+        client = _client(paths)
+        name = client.ask(Kind.MASTER, None, client.deadline_s())
+    except (OSError, SilentError, GanetiError) as err:
+        _log.warning("no ConfD says who is the master: %s", err)
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _client(paths: Paths) -> ConfdClient:
+    places = [(address, PORT) for address in ssconf_words(paths, "master_candidates_ips")]
+    return ConfdClient(places, cluster_key(paths))
+
+
 def end_joining(
     machine: Machine,
     ask: Callable[[Paths, str], bool | None] = ask_membership,
     now_s: Callable[[], float] = time.time,
+    master: Callable[[Paths], str | None] = ask_master,
 ) -> None:
     """Take back what an interrupted joining has left here, unless its job may have made this machine a node.
 
     What cannot be done is told in the log, and tried again in the next round: a node's daemons need this one.
     """
     try:
-        _end_joining(machine, ask, now_s)
+        _end_joining(machine, ask, now_s, master)
     except (GanetiError, OSError) as err:
         _log.error("what an interrupted joining has left here stays: %s", err)
 
 
-def _end_joining(machine: Machine, ask: Callable[[Paths, str], bool | None], now_s: Callable[[], float]) -> None:
+def _end_joining(
+    machine: Machine,
+    ask: Callable[[Paths, str], bool | None],
+    now_s: Callable[[], float],
+    master: Callable[[Paths], str | None],
+) -> None:
     try:
         if take_back_interrupted(machine):
             _log.warning("a joining was interrupted before the cluster was asked: this machine is as it was before")
@@ -68,14 +91,24 @@ def _end_joining(machine: Machine, ask: Callable[[Paths, str], bool | None], now
     if attempt is None:
         return
     try:
-        if attempt.asked_at_s is not None and now_s() - attempt.asked_at_s > JOB_WITHIN_S:
-            _settle(machine, attempt, lambda: ask(machine.paths, own_name(machine.paths)))
+        if attempt.asked_at_s is not None:
+            is_late = now_s() - attempt.asked_at_s > JOB_WITHIN_S
+            if is_late or _is_abandoned(attempt, lambda: master(machine.paths)):
+                _settle(machine, attempt, lambda: ask(machine.paths, own_name(machine.paths)), may_keep=is_late)
     finally:
         attempt.leave()
 
 
-def _settle(machine: Machine, attempt: Attempt, ask: Callable[[], bool | None]) -> None:
-    """Stop the node daemon before the answer that counts: without it, no job can take this machine in any more."""
+def _is_abandoned(attempt: Attempt, master: Callable[[], str | None]) -> bool:
+    """Whether the master that asked is one no more, so that nobody waits for its job."""
+    return bool(attempt.asked_by) and master() not in (None, attempt.asked_by)
+
+
+def _settle(machine: Machine, attempt: Attempt, ask: Callable[[], bool | None], *, may_keep: bool) -> None:
+    """Stop the node daemon before the answer that counts: without it, no job can take this machine in any more.
+
+    One that is a node now is not one for good while its job can still fail (not *may_keep*): a later round asks again.
+    """
     answer = ask()
     if answer is False:
         attempt.stop_daemons()
@@ -85,6 +118,6 @@ def _settle(machine: Machine, attempt: Attempt, ask: Callable[[], bool | None]) 
             _log.warning("the cluster has not taken this machine in: it is as it was before its joining")
             return
         machine.daemon_util("start", NODE_DAEMON)
-    if answer:
+    if answer and may_keep:
         attempt.keep()
         _log.info("the cluster has taken this machine in: its joining has ended")

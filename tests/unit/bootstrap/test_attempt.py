@@ -21,7 +21,7 @@ from ganeti.bootstrap.join_by_token import TokenJoining
 from ganeti.bootstrap.machine import Machine, has_joining
 from ganeti.bootstrap.prepare_join import prepare
 from ganeti.daemons import noded, watcher_joining
-from ganeti.daemons.watcher_joining import JOB_WITHIN_S, ask_membership, end_joining
+from ganeti.daemons.watcher_joining import JOB_WITHIN_S, ask_master, ask_membership, end_joining
 from ganeti.node import certificates
 from ganeti.system.environment import Environment
 from ganeti.tools import ensure_dirs, node_cleanup
@@ -119,6 +119,26 @@ def test_a_node_that_the_cluster_knows_keeps_everything(machine: Any) -> None:
     assert machine.told == []
 
 
+def test_a_machine_whose_master_was_replaced_need_not_wait_for_the_hour(machine: Any) -> None:
+    """The command that wanted it has ended with that master; a job that comes later finds no node daemon."""
+    Path(machine.paths.ssconf_file("master_node")).write_text("node1\n")
+    before = interrupted(machine, asked=True)
+    for master in (None, "node1"):
+        end_joining(machine, lambda paths, name: False, master=lambda paths, master=master: master)  # type: ignore[misc]
+        assert Path(machine.paths.server_cert).exists() and has_joining(machine.paths)
+    for answer in (True, None):
+        end_joining(machine, lambda paths, name, answer=answer: answer, master=lambda paths: "node3")  # type: ignore[misc]
+        assert Path(machine.paths.server_cert).exists() and has_joining(machine.paths), "its job may still fail"
+    end_joining(machine, lambda paths, name: False, master=lambda paths: "node3")
+    assert now(machine) == before
+
+
+def test_a_record_of_a_former_release_names_no_master(machine: Any) -> None:
+    interrupted(machine, asked=True)
+    end_joining(machine, lambda paths, name: False, master=lambda paths: pytest.fail("nobody can compare that"))
+    assert has_joining(machine.paths)
+
+
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
@@ -167,6 +187,9 @@ def test_the_candidates_are_asked(machine: Any, monkeypatch: pytest.MonkeyPatch)
     assert ask_membership(paths, "node1") is False
     known[watcher_joining.Kind.NODE_ROLE] = 0
     assert ask_membership(paths, "node1") is True
+    assert ask_master(paths) is None
+    known[watcher_joining.Kind.MASTER] = "node3"
+    assert ask_master(paths) == "node3"
 
 
 def test_a_record_that_another_user_could_write_is_none(machine: Any) -> None:

@@ -44,7 +44,7 @@ def test_the_address_moves_with_its_netmask(bed: FakeBed) -> None:
     address = bed.config()["cluster"]["master_ip"]
     bed.run("gnt-cluster", "modify", "--master-netmask", "32")
     assert f"{address}/32" in bed.run("ip", "-o", "addr")
-    said = bed.run("gnt-cluster", "modify", "--master-netdev", "moon0", expect=1)
+    said = bed.run("gnt-cluster", "modify", "--master-netdev", "moon0", "--force", expect=1)
     assert "needs the interface moon0" in said
     assert f"{address}/32" in bed.run("ip", "-o", "addr")
     assert bed.config()["cluster"]["master_netdev"] == "eth0"

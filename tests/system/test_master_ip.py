@@ -13,7 +13,7 @@ import asyncio, os, socket, subprocess
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
-from ganeti.node.actions.master_ip import node_activate_master_ip, node_deactivate_master_ip
+from ganeti.node.actions.master_ip import fault_of_place, node_activate_master_ip, node_deactivate_master_ip
 from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 
@@ -50,6 +50,18 @@ async def hooks_have_their_say(address):
     os.unlink("/run/refuse")
     print("told:", open("/run/told").read().split("\\n"))
 
+def places():
+    # br0 leads to 192.0.2.0/24, br1 is up and leads nowhere, br2 is down.
+    for words in ("link add br1 type bridge", "link set br1 up", "link add br2 type bridge"):
+        subprocess.run(["ip", *words.split()], check=True)
+    for words in ("br0 32", "br0 24", "br1 32", "br1 24", "br1 16", "br2 32", "lo 32", "none 32"):
+        netdev, netmask = words.split()[0], int(words.split()[1])
+        print("place:", words, fault_of_place(MasterAddress(ip="192.0.2.1", netdev=netdev, netmask=netmask)))
+    six = MasterAddress(ip="2001:db8::1", netdev="br1", netmask=64, ip_family=10)
+    print("place: six", fault_of_place(six))
+    subprocess.run("ip addr add 2001:db8::9/64 dev br0 nodad".split(), check=True)
+    print("place: six", fault_of_place(six))
+
 def shown():
     return "192.0.2.1/32" in subprocess.run(["ip", "-o", "addr", "show", "br0"], capture_output=True, text=True).stdout
 
@@ -81,6 +93,7 @@ async def main():
     await node_activate_master_ip(node, NodeActivateMasterIp(master=six))
     await node_deactivate_master_ip(node, NodeDeactivateMasterIp(master=six))
 
+places()
 asyncio.run(main())
 """
 
@@ -93,6 +106,21 @@ def test_the_master_ip_comes_and_goes() -> None:
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
+    places = [line.removeprefix("place: ").strip() for line in said if line.startswith("place: ")]
+    said = said[len(places) :]
+    leads = "br0 leads to {}, which would go to br1: take that device, or the netmask {}"
+    assert places == [
+        "br0 32",
+        "br0 24",
+        "br1 32",
+        f"br1 24 {leads.format('192.0.2.0/24', 32)}",
+        "br1 16",
+        "br2 32 br2 is down",
+        "lo 32 lo is the node's own device: no other machine reaches it",
+        "none 32 there is no network device none",
+        "six",
+        f"six {leads.format('2001:db8::/64', 128)}",
+    ]
     assert said[:2] == ["master IP 192.0.2.1 is on br0 now", "master IP 192.0.2.1 is off br0 now"]
     assert "needs the interface none, which is not there" in said[2]
     assert "Prefix length 64 is not between 1 and 32" in said[3]

@@ -13,6 +13,7 @@ from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.disks import Replication
 from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.mastership import MasterAddress
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_calls.storage import StorageUnit
@@ -62,6 +63,7 @@ class NodeChecks(
     """Hypervisors."""
     hvinfo: list[str] | None = None
     """Hypervisors."""
+    master_address: MasterAddress | None = None
     master_ip: NodeAddress | None = None
     nodelist: list[NodeAddress] | None = None
     node_net_test: list[NodeAddress] | None = None
@@ -144,6 +146,8 @@ class NodeFindings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", om
     instances: list[FoundInstance] | None = None
     hvinfo: dict[str, NodeCapacity] | None = None
     """By hypervisor."""
+    master_address: str | None = None
+    """Why this node could not carry the cluster's address so; empty where it could."""
     master_ip: bool | None = None
     """Whether this node reaches it."""
     nodelist: dict[str, str] | None = None

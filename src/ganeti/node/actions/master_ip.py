@@ -22,6 +22,7 @@ _PROBE_S = 1.0
 _SCRIPT_OF_FORMER_MASTER_S = 10.0
 _ANNOUNCEMENTS = 2
 _ETHERTYPE_ARP = 0x0806
+_UP, _LOOPBACK = 0x1, 0x8
 _HOW_6 = {"flags": 0x02, "preferred_lft": 0, "valid_lft": 0xFFFFFFFF}
 """Used at once, the question whether somebody else has it was asked (0x02, nodad); and no source of connections, or
 answers to this node would go to the former master until everybody knows the new one."""
@@ -121,6 +122,35 @@ def _change(master: MasterAddress, action: str) -> None:
             raise ExecutionError(f"The master IP {master.ip} cannot be changed on {master.netdev}: {err}") from err
     if action == "add":
         (_announce if address.version == 4 else _announce_6)(master.netdev, address.packed)
+
+
+def fault_of_place(master: MasterAddress) -> str:
+    """Say why the address could not serve on that device of this node, with a prefix so long; empty where it could."""
+    from pyroute2 import IPRoute
+
+    wanted = ipaddress.ip_interface(f"{master.ip}/{master.netmask}")
+    with IPRoute() as route:
+        links = {link["index"]: link for link in route.get_links()}
+        names = {index: link.get_attr("IFLA_IFNAME") for index, link in links.items()}
+        own = next((index for index, name in names.items() if name == master.netdev), None)
+        if own is None:
+            return f"there is no network device {master.netdev}"
+        if links[own]["flags"] & _LOOPBACK:
+            return f"{master.netdev} is the node's own device: no other machine reaches it"
+        if not links[own]["flags"] & _UP:
+            return f"{master.netdev} is down"
+        if wanted.network.prefixlen == wanted.max_prefixlen:
+            return ""
+        found = route.get_addr(family=socket.AF_INET if wanted.version == 4 else socket.AF_INET6)
+    for each in found:
+        there = ipaddress.ip_interface(f"{each.get_attr('IFA_ADDRESS')}/{each['prefixlen']}")
+        leads = wanted.ip in there.network and there.network.prefixlen <= wanted.network.prefixlen
+        if leads and each["index"] != own and there.ip != wanted.ip:
+            return (
+                f"{names.get(each['index'])} leads to {wanted.network}, which would go to {master.netdev}: take that "
+                f"device, or the netmask {wanted.max_prefixlen}"
+            )
+    return ""
 
 
 def _announce(interface: str, address: bytes) -> None:

@@ -21,6 +21,7 @@ from ganeti.base.errors import BlockDeviceError, FileStoragePathError, GanetiErr
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls.disks import FAULTY, DiskStatus
 from ganeti.model.node_calls.instances import FoundInstance
+from ganeti.model.node_calls.mastership import MasterAddress
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_calls.operating_systems import OsStatus
 from ganeti.model.node_calls.storage import StorageUnit
@@ -40,6 +41,7 @@ from ganeti.node import ssh_key_lines
 from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 from ganeti.node.actions.files import read_text
 from ganeti.node.actions.instances import find_instances
+from ganeti.node.actions.master_ip import fault_of_place
 from ganeti.node.actions.node import missing_bridges, owns_address
 from ganeti.node.actions.registry import NORMAL_S, answers
 from ganeti.node.os import definition
@@ -242,6 +244,10 @@ async def _hvinfo(node: NodeState, value: list[str]) -> dict[str, NodeCapacity]:
     return {name: await node.hypervisor(name).capacity() for name in value}
 
 
+async def _master_address(node: NodeState, value: MasterAddress) -> str:
+    return "" if node.paths.root else await asyncio.to_thread(fault_of_place, value)
+
+
 async def _master_ip(node: NodeState, value: NodeAddress) -> bool:
     return owns_address(value.primary_ip) or await _reach(value.primary_ip, value.port) is None
 
@@ -364,6 +370,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "instancelist": _instancelist,
     "instances": _instances,
     "hvinfo": _hvinfo,
+    "master_address": _master_address,
     "master_ip": _master_ip,
     "nodelist": _nodelist,
     "node_net_test": _node_net_test,

@@ -30,6 +30,24 @@ def _address(cluster: Cluster) -> MasterAddress:
     )
 
 
+async def faults_of_places(ctx: OperationContext, view: ConfigView, moved: Cluster) -> list[str]:
+    """Say why master candidates could not carry the cluster's address as *moved* has it.
+
+    One that does not answer counts for nothing; where a script takes the address, it alone knows where that goes.
+    """
+    if moved.use_external_mip_script:
+        return []
+    address = _address(moved)
+    nodes = [node.uuid for node in view.nodes() if node.master_candidate and not node.offline]
+    answers = await ask_many(ctx.nodes, nodes, NodeVerify(checks=NodeChecks(master_address=address)))
+    return [
+        f"Node {view.node(each.node_uuid).name} cannot carry the cluster's address {address.ip}/{address.netmask} on "
+        f"{address.netdev}: {each.value.master_address}"
+        for each in answers
+        if each.error is None and each.value.master_address
+    ]
+
+
 async def without_script(ctx: OperationContext, view: ConfigView) -> list[str]:
     """Say which master candidates lack the script that moves the address; one that does not answer counts for nothing.
 

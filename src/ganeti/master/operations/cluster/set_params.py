@@ -19,7 +19,7 @@ from ganeti.master.operations.cluster import communication, diagnose_command, dr
 from ganeti.master.operations.cluster.cluster_parameters import NameChange
 from ganeti.master.operations.cluster.communication import SetCommunicationNetwork
 from ganeti.master.operations.cluster.maintenance_parameters import WithMaintenance
-from ganeti.master.operations.cluster.master_ip import move_master_address, without_script
+from ganeti.master.operations.cluster.master_ip import faults_of_places, move_master_address, without_script
 from ganeti.master.operations.cluster.os_parameters import unknown_parameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
@@ -177,9 +177,18 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             without = await diagnose_command.missing(ctx, view, command)
             problems += [without.problem] if without.problem else []
             notes += [without.note] if without.note else []
+        if any(getattr(self, name) is not None for name in ADDRESS):
+            problems += await self._problems_of_address(ctx, view)
         if self.use_external_mip_script and not view.cluster.use_external_mip_script:
             notes += await without_script(ctx, view)
         return Facts(await self._finds_allocator(ctx, view), problems, notes)
+
+    async def _problems_of_address(self, ctx: OperationContext, view: ConfigView) -> list[str]:
+        with _refusing():
+            values = self._values(view)
+        moves = any(name in values for name in ADDRESS)
+        wanted = {name: values[name] for name in (*ADDRESS, "use_external_mip_script") if name in values}
+        return await faults_of_places(ctx, view, replace(view.cluster, **wanted)) if moves else []
 
     async def _finds_allocator(self, ctx: OperationContext, view: ConfigView) -> bool:
         name = self.default_iallocator

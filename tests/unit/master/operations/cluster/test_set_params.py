@@ -443,7 +443,7 @@ def test_the_address_moves_and_comes_back_where_it_cannot() -> None:
     modify(ctx, master_netdev="br1", master_netmask=32, max_running_jobs=4)
     cluster = ctx.config.view().cluster
     assert (cluster.master_netdev, cluster.master_netmask, cluster.max_running_jobs) == ("br1", 32, 4)
-    assert [line for line in ctx.story if not line.startswith("undo")] == [
+    assert [line for line in ctx.story if not line.startswith("undo") and "verify" not in line] == [
         "node1 node_deactivate_master_ip",
         "commit ChangeCluster",
         "node1 node_activate_master_ip",
@@ -458,6 +458,39 @@ def test_the_address_moves_and_comes_back_where_it_cannot() -> None:
     ctx.story.clear()
     modify(ctx, master_netdev="br1")
     assert ctx.story == []
+
+
+@pytest.mark.parametrize("values", [{"master_netdev": "lo"}, {"master_netmask": 24}])
+def test_every_candidate_must_be_able_to_carry_the_address(values: dict[str, Any]) -> None:
+    ctx = make()
+    asked = []
+
+    def look(node: str, checks: dict[str, Any]) -> dict[str, Any]:
+        asked.append((node, checks))
+        return {"master-address": "lo is for itself alone" if node == "node2" else ""}
+
+    ctx.nodes.handlers["node_verify"] = look
+    with pytest.raises(
+        PrerequisiteError, match=r"^Node node2 cannot carry the cluster's address 10\.77\.0\.100/.*: lo is"
+    ):
+        modify(ctx, **values)
+    candidates = [node.name for node in ctx.config.view().nodes() if node.master_candidate and not node.offline]
+    assert [node for node, _ in asked] == candidates
+    assert {"netdev": "eth0", "netmask": 32} | {
+        key.removeprefix("master_"): value for key, value in values.items()
+    } == {key: asked[0][1]["master-address"][key] for key in ("netdev", "netmask")}
+    assert "node_deactivate_master_ip" not in " ".join(ctx.story), "nothing was changed"
+    modify(ctx, **values, force=True)
+    assert getattr(ctx.config.view().cluster, next(iter(values))) == next(iter(values.values()))
+
+
+def test_who_has_a_script_for_the_address_knows_by_itself_where_it_goes() -> None:
+    ctx = make()
+    ctx.nodes.handlers["node_verify"] = lambda node, checks: {"user-scripts": []}
+    modify(ctx, use_external_mip_script=True)
+    ctx.nodes.handlers["node_verify"] = lambda node, checks: {"master-address": "lo is for itself alone"}
+    modify(ctx, master_netdev="lo")
+    assert ctx.config.view().cluster.master_netdev == "lo"
 
 
 def test_recorded_states_and_secret_parameters_are_merged() -> None:

@@ -23,6 +23,7 @@ from ganeti.luxid.explain_calls import ExplainCalls
 from ganeti.luxid.filter_calls import FilterCalls
 from ganeti.luxid.hook_calls import HookCalls
 from ganeti.luxid.maintenance_calls import MaintenanceCalls
+from ganeti.luxid.own_address import take_address
 from ganeti.luxid.placement.capacities import Capacities
 from ganeti.luxid.placement.placements import Placements
 from ganeti.luxid.queries.group_states import GroupStates
@@ -73,7 +74,11 @@ def make_parser() -> argparse.ArgumentParser:
 async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
     operations.load()
     async with as_master(daemon) as given:
-        release = OwnerRelease(daemon.environment.paths, given.wconfd, given.background)
+        paths = daemon.environment.paths
+        if not daemon.options.no_voting and not paths.root:  # the command that starts it so takes the address itself
+            address = take_address(paths, given.follower.configuration.cluster, given.nodes)
+            given.background.start(address, "taking the cluster's address")
+        release = OwnerRelease(paths, given.wconfd, given.background)
         await serve_clients(daemon, spawner, given.follower, given.nodes, release)
 
 

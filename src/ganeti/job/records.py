@@ -8,7 +8,8 @@ In this order, each on the members' disks before the next:
               Where a commit comes first, the mark goes to the other members with it: each writes the mark before it
     record    of what undoes a step, before the step
     result    of an opcode or the job, or that it is handed back; of a process that has begun. The job's end is not
-              waited for where WConfD is away: then its records stay, and LuxiD has it copied before they go
+              waited for where WConfD is away: then its records stay, and LuxiD has it copied before they go; nor
+              where there are no records: LuxiD has it copied before it tells of it, and nothing else depends on it
 
 A process that has not begun leaves nothing that counts: its job may run again, so it need not wait for anybody. That
 the end of any job is told to nobody before the candidates have it is up to LuxiD (`queue_watching`).
@@ -80,6 +81,8 @@ class JobRecords:
     async def end(self, job: JobFile) -> bool:
         """As `save`, but the job has ended: where WConfD is away, nobody waits for it (S2.62), and this gives False.
 
+        A job without records does not wait for the copies at all: LuxiD does, and one trip there is enough.
+
         Before LuxiD tells of the end it has the file copied itself. Until then the records and the locks must stay:
         should another master take over without this end, it carries the records out.
         """
@@ -87,7 +90,7 @@ class JobRecords:
         if job.begun != job.attempt:
             return True
         reach("job-written")
-        return await self._copy(ending=True)
+        return not self.log.has_lines or await self._copy(ending=True)
 
     def _write(self, job: JobFile) -> None:
         """What a job has done must not be forgotten for lack of space: it has nothing to do but wait for some."""

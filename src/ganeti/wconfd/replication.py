@@ -126,7 +126,8 @@ class Replicator:
             number = self.log.add_commit(commit)
             if touches_nodes(commit):
                 self._note_candidates(number, commit)
-        self._handle(events.Durable(self.log.last))
+        is_queue_only = not any(commit.changes_objects for commit in commits)
+        self._handle(events.Durable(self.log.last, is_queue_only))
         return self.log.last
 
     async def replicate_queue(self, names: Sequence[str], archived: Sequence[int]) -> None:
@@ -139,7 +140,7 @@ class Replicator:
         if not self._machine.followers:
             return
         number = self.log.add_queue(names, archived)
-        self._handle(events.Durable(number))
+        self._handle(events.Durable(number, is_queue_only=True))
         await self.wait_released(number)
 
     def compare_queue(self) -> None:

@@ -131,7 +131,7 @@ def test_a_result_waits_as_long_as_it_takes(in_loop):
 
 def test_the_end_of_a_job_waits_for_slow_members_but_not_for_a_daemon_that_is_away(in_loop):
     async def scenario(bed):
-        await bed.records.begin()
+        await bed.records.append(line(1))
         bed.wconfd.hold_back()
         bed.job.ops[0].status = "success"
         ending = asyncio.ensure_future(bed.records.end(bed.job))
@@ -141,6 +141,17 @@ def test_the_end_of_a_job_waits_for_slow_members_but_not_for_a_daemon_that_is_aw
         assert await ending and bed.copy.status == "success"
         bed.wconfd.away = True
         assert not await bed.records.end(bed.job)
+
+    in_loop(scenario)
+
+
+def test_the_end_of_a_job_without_records_is_left_to_luxid_to_copy(in_loop):
+    async def scenario(bed):
+        await bed.records.begin()
+        bed.wconfd.hold_back()
+        bed.job.ops[0].status = "success"
+        assert await bed.records.end(bed.job)
+        assert bed.files.read(7).status == "success" and len(bed.wconfd.calls) == 1
 
     in_loop(scenario)
 

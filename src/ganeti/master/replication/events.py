@@ -21,6 +21,8 @@ class Durable(msgspec.Struct, frozen=True):
     """All records up to this number are on the master's disk."""
 
     up_to: int
+    is_queue_only: bool = False
+    """None of those that are new changes the configuration: nobody has anything to publish for them."""
 
 
 class Acked(msgspec.Struct, frozen=True):

@@ -205,9 +205,12 @@ class Follower:
             return State.AWAY
         return State.IN_SYNC if is_member and self.is_following else State.CATCHING_UP
 
-    def tell_due_s(self, released: int, released_s: float, timing: Timing) -> float | None:
-        """When it is to be told what is acknowledged of what it has; None if it knows."""
-        is_untold = self.is_following and self.told < min(released, self.commits)
+    def tell_due_s(self, changed: int, released_s: float, timing: Timing) -> float | None:
+        """When it is to be told what is acknowledged of what it has; None if it knows.
+
+        *changed* is the newest released record that changes the configuration: it publishes nothing of later ones.
+        """
+        is_untold = self.is_following and self.told < min(changed, self.commits)
         return released_s + timing.tell_s if is_untold else None
 
     def next_request(

@@ -12,6 +12,7 @@ Members of a membership found at the start have said nothing yet: nothing is rel
 left out by rule 2.
 """
 
+from collections import deque
 from collections.abc import Mapping
 
 from ganeti.master.replication import events
@@ -53,6 +54,10 @@ class Machine:
         self.last = last
         self.released = 0
         self._released_s = now_s
+        self._changes = deque([last])
+        """Records that are not released yet, up to which the configuration changes."""
+        self._changed = 0
+        """The last released one of them: what comes after it need not be published."""
         self.followers: dict[str, Follower] = {}
         self.deposed: str | None = None
         self.timing = timing or Timing()
@@ -89,7 +94,7 @@ class Machine:
                 continue
             times.append(follower.heard_s + heartbeat_s if follower.problem is None else follower.retry_s)
             if follower.problem is None:
-                times.append(follower.tell_due_s(self.released, self._released_s, self.timing))
+                times.append(follower.tell_due_s(self._changed, self._released_s, self.timing))
         if self._members.changing is None and not self._members.is_writing:
             times += [lost_s for _, lost_s in self._lost()]
         return min([time_s for time_s in times if time_s is not None], default=None)
@@ -126,6 +131,8 @@ class Machine:
         match event:
             case events.Durable():
                 self.last = max(self.last, event.up_to)
+                if not event.is_queue_only:
+                    self._changes.append(self.last)
                 for follower in self.followers.values():
                     if follower.owed_since_s is None:
                         follower.owed_since_s = now_s
@@ -253,6 +260,8 @@ class Machine:
         if target > self.released:
             self.released = target
             self._released_s = now_s
+            while self._changes and self._changes[0] <= target:
+                self._changed = self._changes.popleft()
             self._members.forced = False
             self.candidates.settle(target)
             self._effects.append(Release(target))
@@ -342,7 +351,7 @@ class Machine:
         for follower in self.followers.values():
             if follower.busy:
                 continue
-            tell_s = follower.tell_due_s(self.released, self._released_s, self.timing)
+            tell_s = follower.tell_due_s(self._changed, self._released_s, self.timing)
             is_tell_due = tell_s is not None and now_s >= tell_s
             request = follower.next_request(
                 now_s, self.last, self.released, membership, self.timing, is_tell_due=is_tell_due

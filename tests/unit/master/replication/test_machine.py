@@ -474,6 +474,26 @@ def test_who_has_what_is_acknowledged_is_told_so_soon_although_nothing_follows()
     assert play.machine.due_s() > play.now_s + TIMING.tell_s, "they know"
 
 
+def test_nobody_is_told_of_its_own_that_a_file_of_the_queue_is_everywhere():
+    """There is nothing to publish for it: only what changes the configuration is worth a request."""
+    play = ready()
+    tell(play, 1)
+    play.give(events.Durable(2, is_queue_only=True))
+    for node in (B, C):
+        play.give(events.Acked(node, 2, 2, told=1))
+    assert play.machine.released == 2
+    assert play.machine.due_s() > play.now_s + TIMING.tell_s
+    assert not play.give(events.Tick(), TIMING.tell_s)
+    play.durable(3)
+    for node in (B, C):
+        play.give(events.Acked(node, 3, 3, told=2))
+    play.give(events.Durable(4, is_queue_only=True), TIMING.tell_s / 2)
+    assert [effect.acknowledged for effect in play.of(SendAppend)] == [3, 3], "it is told along"
+    for node in (B, C):
+        play.give(events.Acked(node, 4, 4, told=3))
+    assert not play.give(events.Tick(), TIMING.tell_s)
+
+
 def test_with_the_next_record_goes_what_is_acknowledged():
     play = ready()
     for number in range(2, 6):

@@ -41,6 +41,8 @@ from ganeti.system.unix_socket import UnixServer
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2
+_SHORT_HEADERS = frozenset({SENT_AT.lower(), "traceparent"})
+"""All that node calls come with (`calls/node_client.py`)."""
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _log = logging.getLogger(NAME)
 
@@ -116,6 +118,7 @@ class NodeDaemon:
             tls=self._tls,
             door=self._admit,
             trusts=self._candidates.accepts,
+            short=_SHORT_HEADERS,
         )
 
     async def start(self) -> None:

@@ -4,21 +4,23 @@
 Everything about HTTP and TLS is here, so that `node_client` is about calls; the simulator has another one in its place.
 """
 
+import asyncio
 import errno
 import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 
 from yarl import URL
 
 from ganeti.base.errors import NodeTimeoutError
 from ganeti.system.lean_aiohttp import abc, aiohttp
+from ganeti.system.short_requests import LONGEST_BYTES, BrokeError, ConnectError, Connections
 
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200
+_HEADERS = {"Content-Type": "application/json"}
 
 AddressOf = Callable[[str], str]
 """Gives the address of a machine's name: the name itself is for the certificate."""
@@ -62,18 +64,37 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """Give status and body of the answer. Raises `BrokenError`, or `NodeTimeoutError` after *limit_s*."""
-        url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
-        timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
         context = self._context_for(host)
         session = self._session(context)
         session.requests += 1
         try:
-            async with session.http.post(url, data=body, timeout=timeout, headers=headers) as response:
-                if response.status == HTTPStatus.FORBIDDEN and self._has_other_than(context, host):
-                    raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
-                if len(self._sessions) > 1:
-                    self._took.add(host)
-                return response.status, await response.read()
+            if isinstance(body, bytes) and len(body) <= LONGEST_BYTES:
+                status, answer = await session.short.post(
+                    *(host, self._address_of, port, path, body),
+                    limit_s=limit_s,
+                    connect_s=connect_s,
+                    headers={**_HEADERS, **(headers or {})},
+                )
+            else:
+                url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
+                timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
+                async with session.http.post(url, data=body, timeout=timeout, headers=headers) as response:
+                    status, answer = response.status, await response.read()
+            if status == HTTPStatus.FORBIDDEN and self._has_other_than(context, host):
+                raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
+            if len(self._sessions) > 1:
+                self._took.add(host)
+            return status, answer
+        except ConnectError as err:
+            if err.cause is None:
+                raise BrokenError(f"no connection to {self._address_of(host)} within {connect_s:g} seconds") from None
+            broken = _explain_connecting(f"{self._address_of(host)} port {port}", err.cause)
+            broken.has_other = isinstance(err.cause, ssl.SSLError) and self._has_other_than(context, host)
+            raise broken from err
+        except BrokeError as err:
+            broken = _explain_break(f"{self._address_of(host)} port {port}", err.cause)
+            broken.has_other = self._has_other_than(context, host)
+            raise broken from err
         except aiohttp.ConnectionTimeoutError:
             raise BrokenError(f"no connection to {self._address_of(host)} within {connect_s:g} seconds") from None
         except TimeoutError:
@@ -112,7 +133,8 @@ class HttpClient:
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
-            await session.http.close()
+            await session.close()
+        await asyncio.sleep(0)  # what was aborted is closed in the next round of the loop
 
     def _contexts(self) -> Sequence[ssl.SSLContext | None]:
         return self._tls() if self._tls is not None else (None,)
@@ -132,20 +154,7 @@ class HttpClient:
 
     def _session(self, context: ssl.SSLContext | None) -> "_Session":
         if context not in self._sessions:
-            connector = aiohttp.TCPConnector(
-                ssl=context if context is not None else False,
-                resolver=_Resolver(self._address_of),
-                use_dns_cache=False,
-                keepalive_timeout=_KEPT_ALIVE_S,
-                limit=_CONNECTIONS,
-            )
-            self._sessions[context] = _Session(
-                aiohttp.ClientSession(
-                    connector=connector,
-                    cookie_jar=aiohttp.DummyCookieJar(),
-                    headers={"Content-Type": "application/json"},
-                )
-            )
+            self._sessions[context] = _Session(context, self._address_of)
         return self._sessions[context]
 
     async def _close_superseded(self) -> None:
@@ -154,14 +163,39 @@ class HttpClient:
             contexts = self._contexts()
             for context in [context for context in self._sessions if context not in contexts]:
                 if not self._sessions[context].requests:
-                    await self._sessions.pop(context).http.close()
+                    await self._sessions.pop(context).close()
 
 
-@dataclass
 class _Session:
-    http: aiohttp.ClientSession
-    requests: int = 0
-    """Those that are not answered yet."""
+    """What shows one certificate: connections for short requests, and for others a general client."""
+
+    def __init__(self, context: ssl.SSLContext | None, address_of: AddressOf) -> None:
+        self.short = Connections(context, _KEPT_ALIVE_S, _CONNECTIONS)
+        self.requests = 0
+        """Those that are not answered yet."""
+        self._context = context
+        self._address_of = address_of
+        self._http: aiohttp.ClientSession | None = None
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            connector = aiohttp.TCPConnector(
+                ssl=self._context if self._context is not None else False,
+                resolver=_Resolver(self._address_of),
+                use_dns_cache=False,
+                keepalive_timeout=_KEPT_ALIVE_S,
+                limit=_CONNECTIONS,
+            )
+            self._http = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers=_HEADERS
+            )
+        return self._http
+
+    async def close(self) -> None:
+        self.short.close()
+        if self._http is not None:
+            await self._http.close()
 
 
 class _Resolver(abc.AbstractResolver):
@@ -199,10 +233,23 @@ def _explain(where: str, err: aiohttp.ClientError) -> BrokenError:
         return BrokenError(f"{where} shows a certificate that is not this node's: {err.certificate_error}")
     if isinstance(err, aiohttp.ClientConnectorSSLError):
         return BrokenError(f"{where} refuses the TLS connection: {err.os_error}")
-    if isinstance(err, aiohttp.ClientOSError):
-        reason = os.strerror(err.errno) if err.errno else str(err)
-        may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
-        daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
-        stale = err.errno in (errno.ECONNRESET, errno.EPIPE)
-        return BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart, stale=stale)
-    return BrokenError(f"{where}: the connection broke", may_restart=True, stale=True)
+    return _explain_break(where, err if isinstance(err, aiohttp.ClientOSError) else None)
+
+
+def _explain_connecting(where: str, err: OSError) -> BrokenError:
+    if isinstance(err, ssl.SSLCertVerificationError):
+        return BrokenError(f"{where} shows a certificate that is not this node's: {err}")
+    if isinstance(err, ssl.SSLError):
+        return BrokenError(f"{where} refuses the TLS connection: {err}")
+    return _explain_break(where, err)
+
+
+def _explain_break(where: str, err: OSError | None) -> BrokenError:
+    """*err* is None where the other side has just ended it."""
+    if err is None:
+        return BrokenError(f"{where}: the connection broke", may_restart=True, stale=True)
+    reason = os.strerror(err.errno) if err.errno else str(err)
+    may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+    daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
+    stale = err.errno in (errno.ECONNRESET, errno.EPIPE)
+    return BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart, stale=stale)

@@ -5,7 +5,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,7 +13,9 @@ import msgspec
 
 from ganeti.base.errors import TransportError
 from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
+from ganeti.system.event_loop import Background
 from ganeti.system.lean_aiohttp import http_exceptions, web
+from ganeti.system.short_answers import Answer, Head, ShortAnswers
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
 BODY_PAUSE_S = 30.0
@@ -95,13 +97,16 @@ class HttpServer:
         waiting_s: float | None = None,
         buffer_bytes: int = CONNECTION_BUFFER_BYTES,
         early: bool = False,
+        short: frozenset[str] = frozenset(),
     ) -> None:
         """Clients that *trusts* knows by their certificates may keep connections open; the door looks at all.
 
         *bodies_limit_bytes* is for the bodies of all requests at one time: who comes with more is put off.
         *waiting_max* connections may have no request that is worked on, each for *waiting_s*. With *early* the
-        machine need not have the address yet.
+        machine need not have the address yet. Short requests with no other headers than those of *short* (in lower
+        case) are answered without the general server: the handler must not stream to them, nor limit all bodies.
         """
+        self._short = short
         self._handler = handler
         self._door = door
         self._refusal = refusal
@@ -116,6 +121,7 @@ class HttpServer:
         self._gate_options = (waiting_max, waiting_s, buffer_bytes)
         self._early = early
         self._server: _Server | None = None
+        self._short_server: _ShortServer | None = None
 
     async def start(self) -> None:
         """Raises `TransportError` when the address cannot be had."""
@@ -126,7 +132,11 @@ class HttpServer:
             keepalive_timeout=KEEPALIVE_S,
             lingering_time=LINGER_S,
         )
-        server.gate = ConnectionGate(server, self._tls, self._trusts, *self._gate_options)
+        protocol: Callable[[], asyncio.Protocol] = server
+        if self._short:
+            self._short_server = _ShortServer(server, self._handler, self._door, self._short)
+            protocol = self._short_server.connection
+        server.gate = ConnectionGate(protocol, self._tls, self._trusts, *self._gate_options)
         try:
             server.gate.open(self._address, self._port, early=self._early)
         except OSError as err:
@@ -143,6 +153,8 @@ class HttpServer:
     async def close(self) -> None:
         if self._server is not None:
             await self._server.gate.close()
+            if self._short_server is not None:
+                await self._short_server.close()
             self._server.pre_shutdown()
             await self._server.shutdown(SHUTDOWN_S)
 
@@ -259,6 +271,73 @@ class _Server(web.Server):
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         self.gate.went(handler)
+
+
+class _ShortServer:
+    """Has the connections on which all requests have been short so far; implements `short_answers.Server`."""
+
+    def __init__(self, general: _Server, handler: Handler, door: Door, known_headers: frozenset[str]) -> None:
+        self.known_headers = known_headers | {"host", "content-type", "content-length"}
+        self._general = general
+        self._handler = handler
+        self._door = door
+        self._work = Background()
+        self._running: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[ShortAnswers, None] = {}
+
+    def connection(self) -> ShortAnswers:
+        return ShortAnswers(self, self._general, self._start, BODY_PAUSE_S, KEEPALIVE_S)
+
+    async def close(self) -> None:
+        """Let what is being answered end, for a while."""
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=SHUTDOWN_S)
+        await self._work.cancel()
+        for connection in list(self._connections):
+            connection.close()
+
+    def came(self, connection: ShortAnswers, transport: asyncio.Transport) -> None:
+        self._connections[connection] = None
+        self._general.gate.came(connection, transport)
+
+    def went(self, connection: ShortAnswers) -> None:
+        self._connections.pop(connection, None)
+        self._general.gate.went(connection)
+
+    def stirs(self, connection: ShortAnswers) -> None:
+        self._general.gate.stirs(connection)
+
+    def refusal(self, head: Head, transport: asyncio.Transport) -> Answer | None:
+        refused = self._door(_short_request(head, b"", transport))
+        return None if refused is None else Answer(refused.status, refused.body, refused.content_type)
+
+    async def answer(self, connection: ShortAnswers, head: Head, body: bytes, transport: asyncio.Transport) -> Answer:
+        gate = self._general.gate
+        gate.works(connection)
+        try:
+            reply = await self._handler(_short_request(head, body, transport))
+            return Answer(reply.status, reply.body, reply.content_type)
+        finally:
+            gate.waits(connection, transport)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._work.start(work, "a short request")
+        self._running[task] = None
+        task.add_done_callback(lambda ended: self._running.pop(ended, None))
+
+
+def _short_request(head: Head, body: bytes, transport: asyncio.Transport) -> HttpRequest:
+    tls = transport.get_extra_info("ssl_object")
+    peer = transport.get_extra_info("peername")
+    return HttpRequest(
+        method="POST",
+        path=head.path,
+        body=body,
+        peer=str(peer[0]) if peer else "",
+        certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
+        headers=head.headers,
+        raw_path=head.path,
+    )
 
 
 _FULL = "Too many long requests at once: try again"

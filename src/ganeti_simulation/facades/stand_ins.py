@@ -65,6 +65,7 @@ def _http_server(module: Any) -> None:
             trusts: Any = None,
             early: bool = False,
             body_limit_bytes: int = 0,
+            short: frozenset[str] = frozenset(),
         ) -> None:
             self._handler, self._door, self.port = handler, door, port
 

@@ -52,8 +52,8 @@ class Bed:
             async def handle(request: HttpRequest) -> HttpReply:
                 return HttpReply(200, b"done")
 
-            context = server_context(ServerFiles.of(self.paths))
-            server = HttpServer(handle, address=ADDRESS, port=0, tls=context, door=self.door)
+            context, short = server_context(ServerFiles.of(self.paths)), frozenset({"sent-at"})
+            server = HttpServer(handle, address=ADDRESS, port=0, tls=context, door=self.door, short=short)
             await server.start()
             client = HttpClient(lambda: client_contexts(self.paths), lambda name: ADDRESS)
             told: list[tuple[list[int], int | str]] = []

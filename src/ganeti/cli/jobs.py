@@ -164,10 +164,10 @@ def _left_behind(job_ids: Sequence[Any]) -> str:
 
 def _follow(client: Client, job_id: Any, printer: LogPrinter | None, log: list[Any] | None = None) -> None:
     """Read changes until the job has ended; a restart of the master daemon in between does no harm."""
-    seen: Any = None
     serial: int | None = None
     timeout_s, told = _FIRST_WAIT_S, ""
     fields = ["status", "opprogress"] if printer is not None and printer.wants_progress else ["status"]
+    seen: Any = ["queued"] if len(fields) == 1 else None  # nobody need be told what a job is at first
     while True:
         answer = _patient_call(
             client, job_id, printer is None, "WaitForJobChange", job_id, fields, seen, serial, timeout_s

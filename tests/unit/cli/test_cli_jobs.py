@@ -22,7 +22,7 @@ def utc(monkeypatch):
 
 def test_log_lines_come_once_and_in_order(gnt, master):
     def change(job, fields, seen, serial, timeout):
-        if seen is None:
+        if seen == ["queued"]:
             return [["running"], [[1, [WHEN, 0], "message", "* one"]]]
         if serial == 1:
             texts = [2, [WHEN + 1, 5], "message-list", ["a\nb", "c"]]

@@ -68,6 +68,8 @@ class QueueWatching:
         """Jobs that have ended with steps that nobody could undo."""
         self._leaving: dict[int, JobFile] = {}
         """Jobs that have ended and whose process has not, quite."""
+        self._without_undo: set[int] = set()
+        """Jobs that had ended and had no undo log when the candidates were told so: none comes any more."""
         self._watch: DirectoryWatch | None = None
 
     def watch_files(self) -> None:
@@ -161,8 +163,11 @@ class QueueWatching:
         """
         try:
             await self._name_is_durable(file.id)
+            had_undo = os.path.exists(undo_path(self._paths, file.id))
             if await self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)]):
                 return  # the queue is another master's now, and so is the end of this job
+            if file.begun and not had_undo:
+                self._without_undo.add(file.id)
             if file.position is not None and not await self._view_reached(
                 (file.position[0], file.position[1]), _PUBLISH_S
             ):
@@ -202,10 +207,12 @@ class QueueWatching:
         """The job has ended and its process is gone: free and clear what the process did not come to any more."""
         self._clear_what_is_moot(file)
         has_undo = os.path.exists(undo_path(self._paths, file.id))
+        is_told = file.id in self._without_undo
+        self._without_undo.discard(file.id)
         had_process = file.livelock is not None and file.livelock != self._machine.own_lock_file
         if had_process and file.livelock is not None and (has_undo or os.path.exists(file.livelock)):
             self._tasks.start(self._settle(file), f"what the process of job {file.id} has left")
-        elif file.begun or has_undo:  # it went in good order, or there was no process
+        elif has_undo or (file.begun and not is_told):  # it went in good order, or there was no process
             if has_undo:
                 self._left_behind.add(file.id)
             self._copy([undo_name(file.id)])

@@ -5,6 +5,7 @@ import asyncio
 import errno
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -416,6 +417,33 @@ def test_the_end_of_a_job_is_told_when_the_candidates_have_it(bed):
         bed.wconfd.let_go()
         await until(lambda: job.phase is Phase.ENDED)
         assert decode(bed.wconfd.copies["job-1"]).status == "success"
+
+    in_loop(scenario)
+
+
+@pytest.mark.parametrize("has_undo", [False, True])
+def test_candidates_are_told_once_that_an_ended_job_has_no_records(bed, has_undo):
+    """Only of those that go after the end was copied they hear a second time."""
+
+    async def scenario():
+        job = bed.submit(1)
+        bed.machine.handle(ev.Granted(1), 1.0)
+        bed.machine.handle(ev.Greeted(1, "/lock-1", 4194305), 1.0)
+        undo = Path(undo_path(bed.paths, 1))
+        if has_undo:
+            undo.touch()
+        ended = replace(job.file, begun=job.file.attempt, ops=[replace(job.file.ops[0], status="success")])
+        bed.driver.files.write(ended, durable=True)
+        bed.driver._watching.processes._descriptors[1] = os.open(os.devnull, os.O_RDONLY)  # it is there still
+        bed.driver._watching._file_replaced("job-1")
+        await until(lambda: job.phase is Phase.ENDED)
+        undo.unlink(missing_ok=True)
+        bed.driver._watching.processes._tell(1)
+        copies = bed.driver._copies
+        await until(lambda: not copies.owes("job-1.undo"))
+        both = ["job-1", "job-1.undo"]
+        assert bed.wconfd.calls == ([both, ["job-1.undo"]] if has_undo else [both])
+        assert not bed.driver._watching._without_undo
 
     in_loop(scenario)
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The candidate's own copy of the configuration, read again when it has been replaced.
 
+Where nobody has asked for a while, it is read with the next question, or now and then: each commit replaces it, and
+most of what is read would be told to nobody.
+
 Only what all members in sync have acknowledged is published as `config.data`, so nothing else is told.
 """
 
@@ -8,6 +11,7 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import suppress
 
 from ganeti.base.errors import ConfigurationError, GanetiError
 from ganeti.base.paths import Paths
@@ -18,6 +22,8 @@ from ganeti.system.event_loop import Background
 LOOK_S = 17.0
 """How often it is looked without being told, as in 3.1."""
 _PAUSE_S = 0.25
+_QUIET_S = 60.0
+"""After so long without a question, the next one waits for what has changed to be read."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +43,10 @@ class Copy:
         self._fault = ""
         self._changed = asyncio.Event()
         self._watch: DirectoryWatch | None = None
+        self._asked_s = -_QUIET_S
+        self._asked = asyncio.Event()
+        self._rest: asyncio.Future[None] | None = None
+        """Done when what has changed while nobody asked is read."""
 
     async def start(self) -> None:
         directory = os.path.dirname(self._paths.config_file)
@@ -48,6 +58,12 @@ class Copy:
         await self._background.cancel()
         if self._watch is not None:
             self._watch.close()
+
+    def asked(self) -> "asyncio.Future[None] | None":
+        """Somebody asks now; gives what is done when `picture` is there to answer by, None where it is."""
+        self._asked_s = time.monotonic()
+        self._asked.set()
+        return self._rest
 
     @property
     def picture(self) -> Picture:
@@ -64,10 +80,23 @@ class Copy:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+            await self._rest_if_quiet()
             self._changed.clear()
             begin_s = time.monotonic()
             await self._look()
+            if self._rest is not None:
+                self._rest.set_result(None)
+                self._rest = None
             await asyncio.sleep(max(_PAUSE_S, 4 * (time.monotonic() - begin_s)))
+
+    async def _rest_if_quiet(self) -> None:
+        if not self._changed.is_set() or time.monotonic() - self._asked_s < _QUIET_S:
+            return
+        self._rest = asyncio.get_running_loop().create_future()
+        self._asked.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._asked.wait()
 
     async def _look(self) -> None:
         try:

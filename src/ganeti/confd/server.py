@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Server(asyncio.DatagramProtocol):
-    """Answers as fast as it reads: nothing is kept of a question."""
+    """Answers as fast as it reads: nothing is kept of a question, but for the first after a while without any."""
 
     def __init__(self, copy: Copy, keys: Callable[[], Sequence[bytes]]) -> None:
         self._copy = copy
@@ -55,6 +55,15 @@ class Server(asyncio.DatagramProtocol):
             self._note_clock(data, addr)
             return
         question, key = asked
+        reading = self._copy.asked()
+        if reading is None:
+            self._send(question, key, addr)
+        else:
+            reading.add_done_callback(lambda _: self._send(question, key, addr))
+
+    def _send(self, question: Question, key: bytes, addr: Any) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
         found = self._answer(question)
         self._transport.sendto(reply(question, found.value, found.serial, key, found.status), addr)
 

@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fakes.wconfd import until
 
 from ganeti.base.paths import Paths
+from ganeti.confd import copy
 from ganeti.confd.copy import Copy
 from ganeti.confd.server import Server, keys_of
 from ganeti.wire.confd import LARGEST_REPLY_BYTES, MAGIC, Kind, Question, read_reply, read_request, reply, request
@@ -99,6 +101,34 @@ def test_the_newest_copy_is_told_as_soon_as_it_is_there(tmp_path):
     async def story(port):
         port.write(cluster={**CONFIG["cluster"], "cluster_name": "renamed.example.com"})
         await port.until("renamed.example.com", Kind.CONFIG, "/cluster/cluster_name")
+
+    play(tmp_path, story)
+
+
+def test_what_nobody_asks_for_is_read_with_the_next_question(tmp_path, monkeypatch):
+    async def story(port):
+        reads, read = [], port.copy._read
+        monkeypatch.setattr(port.copy, "_read", lambda: reads.append(1) or read())
+        for number in range(3):
+            port.write(cluster={**CONFIG["cluster"], "cluster_name": f"name{number}.example.com"})
+            await until(lambda: port.copy._rest is not None)
+        assert not reads
+        assert await port.ask(Kind.CONFIG, "/cluster/cluster_name") == "name2.example.com"
+        assert len(reads) == 1
+        port.write()
+        await port.until(CONFIG["cluster"]["cluster_name"], Kind.CONFIG, "/cluster/cluster_name")
+        assert len(reads) == 2, "while somebody asks, what changes is read at once"
+
+    play(tmp_path, story)
+
+
+def test_what_nobody_asks_for_is_read_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(copy, "LOOK_S", 0.05)
+
+    async def story(port):
+        before = port.copy.picture
+        port.write()
+        await until(lambda: port.copy.picture is not before)
 
     play(tmp_path, story)
 

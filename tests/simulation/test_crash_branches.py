@@ -44,7 +44,7 @@ def test_it_makes_no_difference_who_shares_the_way(case, every, how):
         [sys.executable, "-c", _SCRIPT, case, str(every), how],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,
         env=environment,
         check=False,
     )

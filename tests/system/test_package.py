@@ -61,9 +61,24 @@ DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data 
 NODES = ("node1", "node2", "node3")
 
 
-def build(place: Path, revision: int) -> Path:
-    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(place), "--revision", str(revision)]
+def build(place: Path) -> Path:
+    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(place), "--revision", "1"]
     return Path(subprocess.check_output(words, text=True).strip())
+
+
+def next_revision(package: Path) -> Path:
+    """The same files in a package of revision 2, which takes a tenth of the time that they take to be made again."""
+    made = package.with_name(package.name.replace("-1_", "-2_"))
+    unpacked = package.with_name("unpacked")
+    subprocess.run(["dpkg-deb", "-R", package, unpacked], check=True)
+    control = unpacked / "DEBIAN/control"
+    text, changed = re.subn(r"^(Version: .*)-1$", r"\1-2", control.read_text(), flags=re.M)
+    assert changed == 1
+    control.write_text(text)
+    pack = ["dpkg-deb", "--root-owner-group", "-Znone", "--build", unpacked, made]
+    subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(unpacked)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +90,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def bed(place: Path) -> Iterator[Layout]:
-    made = testbed.up(place / "bed", 3, "fake", watcher_interval_s=86400, package=build(place, 1))
+    made = testbed.up(place / "bed", len(NODES), "fake", watcher_interval_s=86400, package=build(place))
     yield made
     testbed.down(made)
 
@@ -327,7 +342,7 @@ def test_no_secret_is_where_others_can_read_it(bed: Layout) -> None:
 
 
 def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Layout, place: Path) -> None:
-    newer = build(place, 2)  # before the job begins: that takes a while
+    newer = next_revision(next(place.glob("*-1_*.deb")))  # before the job begins: that takes a while
     good(bed, "gnt-debug", "delay", "--submit", "-n", "node2", "12")
     job = good(bed, "gnt-job", "list", "--no-headers", "-o", "id", "--running").split()[-1]
     before = {node: pids(bed, node) for node in NODES}
@@ -353,6 +368,6 @@ def test_removing_it_leaves_guests_and_data(bed: Layout, place: Path) -> None:
     assert good(bed, "sh", "-c", f"sha256sum {DATA}", node="node2") == data
     there = good(bed, "sh", "-c", "ls /run/ganeti/fake-hypervisor; ls -R /srv/ganeti/file-storage", node="node2")
     assert there == guests
-    testbed.install(bed, next(place.glob("*-2_*.deb")))
+    testbed.install(bed, next(place.glob("*-2_*.deb")), nodes=[bed.node("node2")])
     assert good(bed, "gnt-instance", "list", "--no-headers", "-o", "status").strip() == "running"
     good(bed, "gnt-cluster", "verify")

@@ -19,7 +19,7 @@ import msgspec
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.issuers import Issuer, IssuersFile
-from ganeti.system.lean_aiohttp import aiohttp
+from ganeti.system.lean_aiohttp import aiohttp  # its client is loaded by the first request
 
 _log = logging.getLogger(__name__)
 KEPT_S: Final = 3600.0
@@ -162,7 +162,7 @@ async def _fetch_keys(issuer: Issuer) -> dict[str, jwt.PyJWK]:
         raise KeysMissing(str(err) or "it does not answer") from err
 
 
-async def _get(session: aiohttp.ClientSession, address: str) -> dict[str, Any]:
+async def _get(session: "aiohttp.ClientSession", address: str) -> dict[str, Any]:
     if not address.startswith("https://"):
         raise KeysMissing(f"'{address}' must be an address that begins with https://")
     async with session.get(address, allow_redirects=False) as response:

@@ -7,20 +7,17 @@ Everything about HTTP and TLS is here, so that `node_client` is about calls; the
 import asyncio
 import errno
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from http import HTTPStatus
-
-from yarl import URL
 
 from ganeti.base.errors import NodeTimeoutError
-from ganeti.system.lean_aiohttp import abc, aiohttp
+from ganeti.system.http_connections import NotHttp, Place, Pool, Request, TooLong
 from ganeti.system.short_requests import LONGEST_BYTES, BrokeError, ConnectError, Connections
 
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200
 _HEADERS = {"Content-Type": "application/json"}
+_FORBIDDEN = 403
 
 AddressOf = Callable[[str], str]
 """Gives the address of a machine's name: the name itself is for the certificate."""
@@ -76,11 +73,10 @@ class HttpClient:
                     headers={**_HEADERS, **(headers or {})},
                 )
             else:
-                url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
-                timeout = aiohttp.ClientTimeout(total=max(limit_s, 0.001), connect=connect_s)
-                async with session.http.post(url, data=body, timeout=timeout, headers=headers) as response:
-                    status, answer = response.status, await response.read()
-            if status == HTTPStatus.FORBIDDEN and self._has_other_than(context, host):
+                request = Request("POST", path, {**_HEADERS, **(headers or {})}, body)
+                async with asyncio.timeout(max(limit_s, 0.001)):
+                    status, answer = await _exchange(session.long, self._place(host, port), request, connect_s)
+            if status == _FORBIDDEN and self._has_other_than(context, host):
                 raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
             if len(self._sessions) > 1:
                 self._took.add(host)
@@ -95,46 +91,44 @@ class HttpClient:
             broken = _explain_break(f"{self._address_of(host)} port {port}", err.cause)
             broken.has_other = self._has_other_than(context, host)
             raise broken from err
-        except aiohttp.ConnectionTimeoutError:
-            raise BrokenError(f"no connection to {self._address_of(host)} within {connect_s:g} seconds") from None
         except TimeoutError:
             raise NodeTimeoutError(
                 f"Node {host} did not answer the call {path.strip('/')} within {limit_s:.0f} seconds"
             ) from None
-        except aiohttp.ClientError as err:
-            broken = _explain(f"{self._address_of(host)} port {port}", err)
-            broken.has_other = _is_refusal(err) and self._has_other_than(context, host)
-            raise broken from err
         finally:
             session.requests -= 1
-            await self._close_superseded()
+            self._close_superseded()
 
     async def get(
         self, host: str, port: int, path: str, *, limit_s: float, connect_s: float, limit_bytes: int
     ) -> tuple[int, bytes]:
         """Give status and body of the answer. Raises `BrokenError`, also for a body that is too long or too late."""
-        url = URL.build(scheme="https" if self._tls is not None else "http", host=host, port=port, path=path)
-        timeout = aiohttp.ClientTimeout(total=limit_s, connect=connect_s)
-        session = self._session(self._context_for(host)).http
+        request = Request("GET", path, {}, limit_bytes=limit_bytes)
+        place = self._place(host, port)
+        session = self._session(self._context_for(host))
         try:
-            async with session.get(url, timeout=timeout, allow_redirects=False) as response:
-                body = bytearray()
-                async for chunk in response.content.iter_any():
-                    body += chunk
-                    if len(body) > limit_bytes:
-                        raise BrokenError(f"{host} sends more than {limit_bytes} bytes")
-                return response.status, bytes(body)
+            async with asyncio.timeout(limit_s):
+                return await _exchange(session.long, place, request, connect_s)
+        except TooLong:
+            raise BrokenError(f"{host} sends more than {limit_bytes} bytes") from None
+        except ConnectError as err:
+            if err.cause is None:
+                raise BrokenError(f"no connection to {place.address} within {connect_s:g} seconds") from None
+            raise _explain_connecting(f"{place.address} port {port}", err.cause) from err
+        except BrokeError as err:
+            raise _explain_break(f"{place.address} port {port}", err.cause) from err
         except TimeoutError:
             raise BrokenError(f"{host} did not answer within {limit_s:g} seconds") from None
-        except aiohttp.ClientError as err:
-            raise BrokenError(f"{self._address_of(host)} port {port}: {err}") from err
 
     async def close(self) -> None:
         sessions = list(self._sessions.values())
         self._sessions.clear()
         for session in sessions:
-            await session.close()
+            session.close()
         await asyncio.sleep(0)  # what was aborted is closed in the next round of the loop
+
+    def _place(self, host: str, port: int) -> Place:
+        return Place(host, self._address_of(host), port)
 
     def _contexts(self) -> Sequence[ssl.SSLContext | None]:
         return self._tls() if self._tls is not None else (None,)
@@ -154,86 +148,51 @@ class HttpClient:
 
     def _session(self, context: ssl.SSLContext | None) -> "_Session":
         if context not in self._sessions:
-            self._sessions[context] = _Session(context, self._address_of)
+            self._sessions[context] = _Session(context)
         return self._sessions[context]
 
-    async def _close_superseded(self) -> None:
+    def _close_superseded(self) -> None:
         """Sessions of certificates that have been renewed, once their requests are answered."""
         if len(self._sessions) > 1:
             contexts = self._contexts()
             for context in [context for context in self._sessions if context not in contexts]:
                 if not self._sessions[context].requests:
-                    await self._sessions.pop(context).close()
+                    self._sessions.pop(context).close()
 
 
 class _Session:
-    """What shows one certificate: connections for short requests, and for others a general client."""
+    """What shows one certificate: connections for short requests, and others for what is long or read in pieces."""
 
-    def __init__(self, context: ssl.SSLContext | None, address_of: AddressOf) -> None:
+    def __init__(self, context: ssl.SSLContext | None) -> None:
         self.short = Connections(context, _KEPT_ALIVE_S, _CONNECTIONS)
+        self.long = Pool(context, most=_CONNECTIONS, kept_s=_KEPT_ALIVE_S)
         self.requests = 0
         """Those that are not answered yet."""
-        self._context = context
-        self._address_of = address_of
-        self._http: aiohttp.ClientSession | None = None
 
-    @property
-    def http(self) -> aiohttp.ClientSession:
-        if self._http is None:
-            connector = aiohttp.TCPConnector(
-                ssl=self._context if self._context is not None else False,
-                resolver=_Resolver(self._address_of),
-                use_dns_cache=False,
-                keepalive_timeout=_KEPT_ALIVE_S,
-                limit=_CONNECTIONS,
-            )
-            self._http = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers=_HEADERS
-            )
-        return self._http
-
-    async def close(self) -> None:
+    def close(self) -> None:
         self.short.close()
-        if self._http is not None:
-            await self._http.close()
+        self.long.close()
 
 
-class _Resolver(abc.AbstractResolver):
-    def __init__(self, address_of: AddressOf) -> None:
-        self._address_of = address_of
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[abc.ResolveResult]:
-        address = self._address_of(host)
-        return [
-            abc.ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-        ]
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-def _is_refusal(err: aiohttp.ClientError) -> bool:
-    """One of the two sides may not take the other's certificate: a server ends the connection after the handshake."""
-    if isinstance(err, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
-        return True
-    return not isinstance(err, aiohttp.ClientConnectorError)
-
-
-def _explain(where: str, err: aiohttp.ClientError) -> BrokenError:
-    if isinstance(err, aiohttp.ClientConnectorCertificateError):
-        return BrokenError(f"{where} shows a certificate that is not this node's: {err.certificate_error}")
-    if isinstance(err, aiohttp.ClientConnectorSSLError):
-        return BrokenError(f"{where} refuses the TLS connection: {err.os_error}")
-    return _explain_break(where, err if isinstance(err, aiohttp.ClientOSError) else None)
+async def _exchange(pool: Pool, place: Place, request: Request, connect_s: float) -> tuple[int, bytes]:
+    """Raises `ConnectError`, `BrokeError`, `TooLong`."""
+    try:
+        async with asyncio.timeout(connect_s) as patience:
+            connection = await pool.take(place)
+    except OSError as err:  # a `TimeoutError` is one, also where the kernel has given up
+        raise ConnectError(None if patience.expired() else err) from err
+    is_over = False
+    try:
+        answer = await connection.exchange(request)
+        is_over = True
+        return answer
+    except (OSError, EOFError, NotHttp) as err:
+        known = isinstance(err, OSError) and not isinstance(err, ssl.SSLError)
+        raise BrokeError(err if known else None) from err  # type: ignore[arg-type]
+    finally:
+        if not is_over:
+            connection.abort()
+        pool.give_back(connection)
 
 
 def _explain_connecting(where: str, err: OSError) -> BrokenError:

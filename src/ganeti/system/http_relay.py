@@ -11,7 +11,7 @@ from yarl import URL
 from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import TransportError
 from ganeti.system.http_server import HttpReply, HttpRequest
-from ganeti.system.lean_aiohttp import aiohttp
+from ganeti.system.lean_aiohttp import aiohttp  # its client is loaded by the first request
 
 _CONNECT_S = 5.0
 _ANSWER_S = 600.0
@@ -52,7 +52,7 @@ class HttpRelay:
         for session in self._sessions:
             await session.close()
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self) -> "aiohttp.ClientSession":
         state = None
         if self._files is not None:
             certificate, authority = self._files()
@@ -65,7 +65,7 @@ class HttpRelay:
         return self._sessions[-1]
 
 
-def _trusted(files: tuple[str, str | None, float] | None) -> aiohttp.Fingerprint | ssl.SSLContext | bool:
+def _trusted(files: tuple[str, str | None, float] | None) -> "aiohttp.Fingerprint | ssl.SSLContext | bool":
     if files is None:
         return False
     certificate, authority, _ = files
@@ -87,7 +87,7 @@ def first_certificate(text: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n")
 
 
-async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _body(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk

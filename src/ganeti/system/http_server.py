@@ -14,7 +14,14 @@ import msgspec
 from ganeti.base.errors import TransportError
 from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
 from ganeti.system.event_loop import Background
-from ganeti.system.lean_aiohttp import http_exceptions, web
+from ganeti.system.lean_aiohttp import (
+    BaseRequest,
+    HttpProcessingError,
+    RequestHandler,
+    Response,
+    Server,
+    StreamResponse,
+)
 from ganeti.system.short_answers import Answer, Head, ShortAnswers
 
 BODY_LIMIT_BYTES = 64 * 1024 * 1024
@@ -158,7 +165,7 @@ class HttpServer:
             self._server.pre_shutdown()
             await self._server.shutdown(SHUTDOWN_S)
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: BaseRequest) -> StreamResponse:
         transport = request.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         asked = HttpRequest(
@@ -182,7 +189,7 @@ class HttpServer:
         finally:
             self._bodies_bytes -= len(body)
 
-    async def _read(self, request: web.BaseRequest, asked: HttpRequest, body: bytearray) -> web.StreamResponse:
+    async def _read(self, request: BaseRequest, asked: HttpRequest, body: bytearray) -> StreamResponse:
         """Take the body in, and have the request handled; *body* is what counts in `_bodies_bytes`."""
         assert self._server is not None
         gate, key, transport = self._server.gate, request.protocol, request.transport
@@ -207,17 +214,15 @@ class HttpServer:
         finally:
             gate.waits(key, transport)
 
-    def _too_long(self, asked: HttpRequest) -> web.Response:
+    def _too_long(self, asked: HttpRequest) -> Response:
         return self._refused(asked, 413, f"Requests end at {self._body_limit_bytes} bytes")
 
-    def _refused(
-        self, asked: HttpRequest, status: int, sentence: str, headers: Mapping[str, str] = _NONE
-    ) -> web.Response:
+    def _refused(self, asked: HttpRequest, status: int, sentence: str, headers: Mapping[str, str] = _NONE) -> Response:
         return _response(self._refusal(asked, status, sentence, headers), close=True)
 
 
-async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) -> web.StreamResponse:
-    response = web.StreamResponse(
+async def _streamed(request: BaseRequest, reply: HttpReply, chunks: Chunks) -> StreamResponse:
+    response = StreamResponse(
         status=reply.status, headers={**_NAME, **reply.headers, "Content-Type": reply.content_type}
     )
     try:
@@ -238,37 +243,37 @@ async def _streamed(request: web.BaseRequest, reply: HttpReply, chunks: Chunks) 
 
 def _is_no_malformed_request(record: logging.LogRecord) -> bool:
     """Whoever reaches the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], http_exceptions.HttpProcessingError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
 _requests_log = logging.getLogger("ganeti.http.requests")
 _requests_log.addFilter(_is_no_malformed_request)
 
 
-class _Requests(web.RequestHandler):
+class _Requests(RequestHandler):
     """Answers to what is no HTTP do not name the library either."""
 
     __slots__ = ()
 
-    def handle_error(self, *arguments: Any, **named: Any) -> web.StreamResponse:
+    def handle_error(self, *arguments: Any, **named: Any) -> StreamResponse:
         response = super().handle_error(*arguments, **named)
         response.headers.update(_NAME)
         return response
 
 
-class _Server(web.Server):
+class _Server(Server):
     """Tells its gate what becomes of connections."""
 
     gate: ConnectionGate
 
-    def __call__(self) -> web.RequestHandler:
+    def __call__(self) -> RequestHandler:
         return _Requests(self, loop=self._loop, **self._kwargs)
 
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         self.gate.came(handler, transport)
 
-    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         self.gate.went(handler)
 
@@ -343,10 +348,10 @@ def _short_request(head: Head, body: bytes, transport: asyncio.Transport) -> Htt
 _FULL = "Too many long requests at once: try again"
 
 
-def _response(reply: HttpReply, *, close: bool = False) -> web.Response:
+def _response(reply: HttpReply, *, close: bool = False) -> Response:
     """With *close* the connection ends: what else the client sends is not a request."""
     headers = {**_NAME, **reply.headers, "Content-Type": reply.content_type}
-    response = web.Response(status=reply.status, body=reply.body, headers=headers)
+    response = Response(status=reply.status, body=reply.body, headers=headers)
     if close:
         response.force_close()
     return response

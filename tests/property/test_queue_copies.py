@@ -38,7 +38,7 @@ TROUBLES = ("hold back", "let go", "away", "back")
 class NoSpawner:
     is_there = False
 
-    def request(self, job_id: int, attempt: int) -> socket.socket:
+    def request(self, job_id: int, attempt: int, operations: list[str]) -> socket.socket:
         raise OSError(11, "nobody forks here")
 
 

@@ -75,6 +75,8 @@ REQUEST = '''
 class StorageGreeting(NodeRequest[StorageUnitState], frozen=True, kw_only=True):
     """What one unit says of itself."""
 
+    answer_within_s = 5.0
+    changes_node = False
     unit: StorageUnit
 '''
 HANDLER = '''
@@ -82,7 +84,7 @@ HANDLER = '''
 from ganeti.model.node_calls.storage import StorageGreeting
 
 
-@answers(StorageGreeting, timeout_s=FAST_S, changes=False)
+@answers(StorageGreeting)
 async def storage_greeting(node: NodeState, asked: StorageGreeting) -> StorageUnitState:
     """What one unit says of itself."""
     return (await storage_list(node, StorageList(units=[asked.unit])))[0]
@@ -100,6 +102,9 @@ from ganeti.master import operation, operations
 from ganeti.cli import generate
 operations.load()
 generate.main()
+import importlib
+from ganeti.master import declaring_modules
+importlib.reload(declaring_modules)
 from ganeti.master.schema import opcode_schemas
 from ganeti.rapi.routes import routes
 from ganeti.rapi.v3.document import document
@@ -115,7 +120,7 @@ print(json.dumps({
     "read": read.to_plain()["times"],
     "refused": refused,
     "schema": "OP_GROUP_GREET" in json.dumps(opcode_schemas(operation.REGISTRY.values())),
-    "route": any("/2/groups/[group_name]/greet" in str(route) for route in routes(operation.REGISTRY.values())),
+    "route": any("/2/groups/[group_name]/greet" in str(route) for route in routes(declaring_modules.ROUTES)),
     "document": "greet" in json.dumps(document()),
     "change": "SetGreeting" in Change.registry,
     "crash": any(case.name == "group-greet" for case in CASES),

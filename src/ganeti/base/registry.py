@@ -3,8 +3,12 @@
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
+from typing import TypeVar
+
+Declared = TypeVar("Declared")
 
 
 @cache
@@ -16,3 +20,15 @@ def import_all(package: ModuleType) -> None:
     """
     for info in sorted(pkgutil.walk_packages(package.__path__, package.__name__ + "."), key=lambda item: item.name):
         importlib.import_module(info.name)
+
+
+def find(registry: Mapping[str, Declared], modules: Mapping[str, str], name: str) -> Declared | None:
+    """Give what is declared as *name*, or None; *modules*, a generated table, says which module to import for it.
+
+    Of hundreds of declarations most processes need a few: to import them all takes longer than the rest of a start.
+    """
+    found = registry.get(name)
+    if found is None and name in modules:
+        importlib.import_module(modules[name])
+        found = registry.get(name)
+    return found

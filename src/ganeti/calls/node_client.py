@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-import ganeti.node.actions
 from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import (
     UNREADABLE_JSON,
@@ -29,11 +28,10 @@ from ganeti.base.errors import (
     from_wire,
 )
 from ganeti.base.paths import NODED_PORT, Paths
-from ganeti.base.registry import import_all
 from ganeti.calls.node_requests import RequestBody
+from ganeti.model.node_calls import NORMAL_S, NodeRequest
 from ganeti.model.objects import Node
 from ganeti.model.view import ConfigView
-from ganeti.node.actions.registry import NORMAL_S, REGISTRY
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.call_delay import delay_s
 from ganeti.system.http_client import BrokenError, HttpClient
@@ -59,8 +57,6 @@ _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
 
 _ANSWER = msgspec.json.Decoder(tuple[bool, Any])
-
-import_all(ganeti.node.actions)
 
 
 class NodeClient:
@@ -92,8 +88,9 @@ class NodeClient:
         node = view.node(node_uuid)
         if node.offline:
             raise NodeUnreachableError(f"Node {node.name} is marked offline, it is not called")
-        declared = REGISTRY.get(call)
-        limit_s = deadline_s if deadline_s is not None else declared.timeout_s if declared is not None else NORMAL_S
+        if (limit_s := deadline_s) is None:
+            declared = NodeRequest.registry.get(call)
+            limit_s = declared.answer_within_s if declared is not None else NORMAL_S
         fields = {
             "epoch": view.position[0],
             "job": self._job,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ganeti.base.command import OPTION_KINDS, Command
 from ganeti.base.registry import import_all
-from ganeti.cli import field_tables
+from ganeti.cli import declaration_tables, field_tables
 
 TABLES = Path(__file__).parent / "tables"
 _HEAD = '''# SPDX-License-Identifier: BSD-2-Clause
@@ -125,10 +125,14 @@ def tables() -> dict[Path, str]:
     programs: dict[str, list[Command]] = {}
     for command in declared():
         programs.setdefault(_program(command), []).append(command)
-    return {
-        TABLES / f"{program.replace('-', '_')}.py": table_text(program, commands)
-        for program, commands in programs.items()
-    } | field_tables.files()
+    return (
+        {
+            TABLES / f"{program.replace('-', '_')}.py": table_text(program, commands)
+            for program, commands in programs.items()
+        }
+        | field_tables.files()
+        | declaration_tables.files()
+    )
 
 
 def stale() -> list[str]:

@@ -35,7 +35,6 @@ from ganeti.luxid.queue.spawner_client import SpawnerClient
 from ganeti.luxid.queue_calls import QueueCalls
 from ganeti.luxid.recording import RecordCalls, Recorder
 from ganeti.luxid.server import LuxiServer
-from ganeti.master import operations
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
@@ -72,7 +71,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
-    operations.load()
     async with as_master(daemon) as given:
         paths = daemon.environment.paths
         if not daemon.options.no_voting and not paths.root:  # the command that starts it so takes the address itself

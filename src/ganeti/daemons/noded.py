@@ -13,12 +13,9 @@ from functools import partial
 
 import msgspec
 
-import ganeti.node.actions
 from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
-from ganeti.base.registry import import_all
-from ganeti.bootstrap.attempt import take_back_interrupted
 from ganeti.bootstrap.machine import Machine, has_joining
 from ganeti.daemons.node_daemon import ssconf_words
 from ganeti.daemons.noded_options import NAME, check, make_parser
@@ -68,6 +65,8 @@ def end_joining(environment: Environment) -> None:
     """What a killed joining has left is taken back, not served with: no cluster knows of it."""
     if not has_joining(environment.paths):
         return
+    from ganeti.bootstrap.attempt import take_back_interrupted  # seldom needed, and slow to import
+
     machine = Machine(environment.paths.root, environment.hostname)
     try:
         take_back_interrupted(machine, daemons=False)
@@ -78,13 +77,10 @@ def end_joining(environment: Environment) -> None:
 
 
 async def serve(daemon: Daemon) -> None:
-    gc.disable()  # reading modules makes no garbage
-    import_all(ganeti.node.actions)
     node = NodeDaemon(daemon.environment.paths, daemon.options, daemon.stopping)
     await node.start()
     gc.collect()
     gc.freeze()
-    gc.enable()
     daemon.ready()
     await daemon.stopping.wait()
     await node.close()

@@ -12,7 +12,6 @@ from ganeti.bootstrap.own_mastership import is_master
 from ganeti.calls.node_client import NodeClient
 from ganeti.master.replication.followers import Timing
 from ganeti.model.configuration import Configuration
-from ganeti.noded.master_ending import end_master_daemons
 from ganeti.ports.nodes import NodesPort
 from ganeti.stores.damage import damage_of_configuration, damage_of_locks
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
@@ -69,9 +68,6 @@ class Term:
 
 async def serve(daemon: Daemon) -> None:
     """Serve until told to stop; where the candidates follow only a new epoch, begin it in the same process."""
-    from ganeti.master import operations
-
-    operations.load()
     make_directories(daemon.environment.paths)
     options = daemon.options
     term: Term | None = Term(
@@ -162,6 +158,8 @@ class _Serving:
 
 async def _end_as_deposed(daemon: Daemon) -> None:
     """Let nothing of a master outlive this daemon: who would ask it who is master could not any more."""
+    from ganeti.noded.master_ending import end_master_daemons  # seldom needed, and slow to import
+
     daemon.status = EXIT_NOT_MASTER
     await end_master_daemons(daemon.environment.paths, besides=NAME)
     daemon.stop_with(EXIT_NOT_MASTER)

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.calls.node_client import PLACE, NodeClient
+from ganeti.model.node_calls import NodeRequest
 from ganeti.model.view import ConfigView
-from ganeti.node.actions.registry import REGISTRY
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.wire.traceparent import Place
 
@@ -78,5 +78,5 @@ class JobNodes(NodeClient):
 
 
 def _changes(call: str) -> bool:
-    declared = REGISTRY.get(call)
-    return declared is None or declared.changes
+    declared = NodeRequest.registry.get(call)
+    return declared is None or declared.changes_node

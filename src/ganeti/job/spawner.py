@@ -5,8 +5,9 @@ It is a program of its own (`daemons/spawner.py`), started by LuxiD before that 
 database handle, event loop or thread is ever inherited by a job. It ends when LuxiD's end of its socket closes; the
 jobs go on.
 
-Messages are JSON in packets: LuxiD sends ``{"job", "attempt"}`` with the job's end of a socket as descriptor, or
-``{"ping"}``, answered by ``{"pong"}``.
+Messages are JSON in packets: LuxiD sends ``{"job", "attempt", "operations"}`` with the job's end of a socket as
+descriptor, or ``{"ping"}``, answered by ``{"pong"}``. What an operation needs is imported here before the first job
+that has one is forked: all later ones share it, and of the hundreds of modules most clusters use a few.
 """
 
 import gc
@@ -16,10 +17,12 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
 from ganeti.job import process as job_process
+from ganeti.job import world as job_world
 from ganeti.system.environment import Environment
 from ganeti.system.forking import fork
 
@@ -35,6 +38,7 @@ class Spawner:
         self._control_descriptor = control.fileno()
         self._environment = environment
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._learned: dict[str, None] = {}
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, _note)
@@ -64,6 +68,7 @@ class Spawner:
             except (BrokenPipeError, ConnectionResetError):
                 return False
             return True
+        self._learn(message["operations"])
         signal.pthread_sigmask(signal.SIG_BLOCK, job_process.SIGNALS)  # for the job
         try:
             fork(lambda: self._become_job(message["job"], message["attempt"], descriptors[0]))
@@ -73,6 +78,21 @@ class Spawner:
         for descriptor in descriptors:
             os.close(descriptor)
         return True
+
+    def _learn(self, operations: Sequence[str]) -> None:
+        """Import what these operations need; what cannot be imported is tried again by its job, and its failure."""
+        unknown = [op_id for op_id in operations if op_id not in self._learned]
+        if not unknown:
+            return
+        self._learned.update(dict.fromkeys(unknown))
+        gc.disable()
+        try:
+            for op_id in unknown:
+                job_world.learn(op_id)
+        except Exception:
+            _log.exception("operations of a job cannot be imported: %s", ", ".join(unknown))
+        gc.freeze()
+        gc.enable()
 
     def _become_job(self, job_id: int, attempt: int, descriptor: int) -> NoReturn:
         """As little as can be: each page of memory touched here is copied, which is what a job costs."""
@@ -109,7 +129,7 @@ def _reap() -> None:
 
 
 def serve(descriptor: int, environment: Environment) -> None:
-    """Be the spawner of the LuxiD at the other end of *descriptor*, with everything imported; returns when it goes."""
+    """Be the spawner of the LuxiD at the other end of *descriptor*; returns when it goes."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()

@@ -23,7 +23,7 @@ from ganeti.job.context import Clock, JobContext
 from ganeti.job.records import JobRecords
 from ganeti.job.wconfd import JobWConfdClient
 from ganeti.master.locks.owners import Owner
-from ganeti.master.operation import REGISTRY
+from ganeti.master.operation import find
 from ganeti.master.parameter import declared
 from ganeti.model.copies import Copies
 from ganeti.model.node_calls.node import AbortAttempt
@@ -68,12 +68,18 @@ def warm_up() -> None:
     """Do once in the spawner what the first job would otherwise do, and every other job again."""
     entry = OpcodeEntry(input={"OP_ID": ""})
     decode_job(encode_job(JobFile(id=1, ops=[entry])))
-    for cls in [*REGISTRY.values(), *Change.registry.values()]:
-        with suppress(msgspec.ValidationError):
-            msgspec.convert({}, cls)  # makes msgspec look at the annotations
-    for operation in REGISTRY.values():
-        declared(operation)
     job_loop.the_loop().run_until_complete(asyncio.sleep(0))
+
+
+def learn(op_id: str) -> None:
+    """Import an operation and what it needs, and have msgspec look at its annotations."""
+    changes = set(Change.registry)
+    if (operation := find(op_id)) is None:
+        return  # a job of a later version
+    declared(operation)
+    for cls in [operation, *(cls for name, cls in Change.registry.items() if name not in changes)]:
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({}, cls)
 
 
 class JobWorld:

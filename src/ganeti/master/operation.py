@@ -18,9 +18,10 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
-from ganeti.base import names
+from ganeti.base import names, registry
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, OpCodeUnknown, PrerequisiteError
+from ganeti.master.declaring_modules import OPERATIONS
 from ganeti.master.parameter import Parameter, declared, full_command, name_fault
 from ganeti.model.locks import LockPlan
 from ganeti.model.traits import Catalogue
@@ -155,7 +156,7 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
 
 
 REGISTRY: dict[str, type[Operation[Any]]] = {}
-"""All operations by `OP_ID`; filled by importing `ganeti.master.operations`."""
+"""All operations by `OP_ID` that have been imported: `find` imports one, `ganeti.master.operations.load` all."""
 
 OperationClass = TypeVar("OperationClass", bound=type[Operation[Any]])
 
@@ -190,6 +191,11 @@ def operation(
     return register
 
 
+def find(op_id: str) -> type[Operation[Any]] | None:
+    """Give an operation by its `OP_ID`; None where there is none."""
+    return registry.find(REGISTRY, OPERATIONS, op_id)
+
+
 def commands() -> list[Command]:
     """The commands of all operations, with the options that their parameters declare."""
     return [
@@ -208,7 +214,7 @@ def decode(data: Any) -> Operation[Any]:
     if not isinstance(data, dict) or not isinstance(data.get("OP_ID"), str):
         raise PrerequisiteError("An opcode must be a JSON object with the key 'OP_ID'", WRONG_INPUT)
     op_id = data["OP_ID"]
-    cls = REGISTRY.get(op_id)
+    cls = find(op_id)
     if cls is None:
         raise OpCodeUnknown(f"Opcode {op_id} is not known here")
     given = {key: value for key, value in data.items() if key != "OP_ID" and not _absent(cls, key, value)}

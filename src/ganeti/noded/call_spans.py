@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError
-from ganeti.system.http_server import HttpReply
 from ganeti.system.spans import Span
 from ganeti.system.tracing import Tracing
 from ganeti.wire.traceparent import Place, read_place
+
+if TYPE_CHECKING:  # those who run programs, and serve nobody, import this, too
+    from ganeti.system.http_server import HttpReply
 
 _NOTES_MAX: Final = 100
 
@@ -43,7 +45,7 @@ class CallSpans:
         self._tracing = tracing
         self._node = node
 
-    async def around(self, call: str, headers: Mapping[str, str], answer: Awaitable[HttpReply]) -> HttpReply:
+    async def around(self, call: str, headers: Mapping[str, str], answer: "Awaitable[HttpReply]") -> "HttpReply":
         """Give what *answer* gives, and have the spans sent."""
         above = read_place(headers["traceparent"]) if "traceparent" in headers else None
         if above is None or not above.is_sampled or not self._tracing.is_wanted():
@@ -72,7 +74,7 @@ class CallSpans:
         ]
 
 
-def _fault_in(reply: HttpReply) -> str:
+def _fault_in(reply: "HttpReply") -> str:
     """Give the name of the error that the answer tells; nothing for a success."""
     if reply.status == 200 and reply.body.startswith(b"[true"):
         return ""

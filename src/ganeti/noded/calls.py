@@ -22,7 +22,9 @@ import msgspec
 from ganeti.base.clocks import sent_fault
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError, NodeCallError, NodeTimeoutError, ParameterError
 from ganeti.base.paths import Paths
+from ganeti.base.registry import find
 from ganeti.node.actions.registry import REGISTRY, NodeCall
+from ganeti.node.answering_modules import HANDLERS
 from ganeti.node.ledger import KEPT_ANSWERS, Answer, CallLedger, Fences, Number
 from ganeti.node.promises import Promise
 from ganeti.node.state import NodeState
@@ -156,7 +158,7 @@ class NodeCalls:
         if self._closing or (self._leaving and name != LEAVE_CALL):
             raise StoppingError
         try:
-            call = REGISTRY.get(name)
+            call = find(REGISTRY, HANDLERS, name)
             if call is None:
                 raise ParameterError(f"Node call '{name}' is not known here")
             try:

@@ -5,11 +5,12 @@ A name in brackets in a route is the parameter that this part of the path fills.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ganeti.master.operation import Operation
+from ganeti.master.declaring_modules import ROUTES
+from ganeti.master.operation import Operation, find
 
 _INSTANCE: Final = "/2/instances/[instance_name]"
 _NODE: Final = "/2/nodes/[node_name]"
@@ -62,8 +63,15 @@ class Route:
 
     method: str
     path: str
-    operation: type[Operation[Any]]
+    op_id: str
     shape: Shape = Shape()
+
+    @property
+    def operation(self) -> type[Operation[Any]]:
+        """Imported when it is first asked for."""
+        found = find(self.op_id)
+        assert found is not None
+        return found
 
     @property
     def library_name(self) -> str:
@@ -72,9 +80,9 @@ class Route:
         return f"gnt:library:rlib2:R_{words}_{self.method}"
 
 
-def routes(operations: Iterable[type[Operation[Any]]]) -> list[Route]:
-    """All requests that submit a job, as operations declare them."""
-    return [_route(said, operation) for operation in operations for said in operation.routes]
+def routes(declared: Mapping[str, str] = ROUTES) -> list[Route]:
+    """All requests that submit a job, with the `OP_ID` that operations declare them for."""
+    return [_route(said, op_id) for said, op_id in declared.items()]
 
 
 class PathTable:
@@ -114,13 +122,13 @@ def filled(template: str, path: str) -> dict[str, str]:
     return {mine[1:-1]: part for mine, part in pairs if mine.startswith("[")}
 
 
-def _route(said: str, operation: type[Operation[Any]]) -> Route:
+def _route(said: str, op_id: str) -> Route:
     method, _, path = said.partition(" ")
     shape = _SHAPES.get(said, Shape())
     if path.endswith("/tags"):
         kind = _TAGGED.get(path.split("/")[2], "cluster")
         shape = Shape(body=False, aliases={"tag": "tags"}, fixed={"kind": kind})
-    return Route(method, path, operation, shape)
+    return Route(method, path, op_id, shape)
 
 
 def _key(path: str) -> tuple[str, ...]:

@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import ganeti.master.operations
 from ganeti.base.errors import GanetiError
-from ganeti.base.registry import import_all
-from ganeti.master.operation import REGISTRY
 from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
 from ganeti.rapi.asked import Asked, read_request
 from ganeti.rapi.audit import AuditLog
@@ -142,7 +139,7 @@ class Api:
 
     async def _submit(self, route: Route, asked: Asked, handled: _Handled) -> Any:
         opcodes = job(route, asked, time.time_ns())
-        handled.told = {"operation": route.operation.op_id, "objects": dict(asked.parts)}
+        handled.told = {"operation": route.op_id, "objects": dict(asked.parts)}
         number = await self._luxi.call("SubmitJob", traced(opcodes, handled.place), patience_s=0.0)
         handled.told["job"] = number
         return number
@@ -208,11 +205,10 @@ def _is_long(request: HttpRequest) -> bool:
 
 def path_table() -> PathTable:
     """Give every method of every path of `/2`: what is read first, then what operations declare."""
-    import_all(ganeti.master.operations)
     table = PathTable()
     for resource in RESOURCES:
         table.add(resource.method, resource.path, resource)
-    for route in routes(REGISTRY[op_id] for op_id in sorted(REGISTRY)):
+    for route in routes():
         table.add(route.method, route.path, route)
     return table
 

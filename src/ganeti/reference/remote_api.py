@@ -51,7 +51,7 @@ def _second() -> list[str]:
         methods = table.find(path)
         assert methods is not None
         target = methods[method][1]
-        operation = "" if isinstance(target, Resource) else f"`{target.operation.op_id}`"
+        operation = "" if isinstance(target, Resource) else f"`{target.op_id}`"
         rows.append(f"| {method} | `{path}` | {operation} |\n")
     return rows
 

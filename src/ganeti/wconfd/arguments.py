@@ -11,8 +11,10 @@ from typing import Annotated, Any
 import msgspec
 
 from ganeti.base.errors import GanetiError, LockError
+from ganeti.base.registry import find
 from ganeti.calls.serving import Reads
 from ganeti.master.config.records import Position
+from ganeti.master.declaring_modules import CHANGES
 from ganeti.master.locks.names import read_level, read_request
 from ganeti.master.locks.owners import Owner
 from ganeti.model.locks import Level
@@ -95,7 +97,7 @@ def read_step(owner: Any, step: Any, settles: Any) -> JobStep:
 
 def read_change(name: Any, fields: Any) -> Change:
     """Decode a change strictly; raises `GanetiError` naming the field."""
-    cls = Change.registry.get(name) if isinstance(name, str) else None
+    cls = find(Change.registry, CHANGES, name) if isinstance(name, str) else None
     if cls is None:
         raise GanetiError(f"There is no change of the configuration called {name!r}")
     if not isinstance(fields, dict):

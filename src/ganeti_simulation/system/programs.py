@@ -14,9 +14,17 @@ Script = Callable[[list[str], dict[str, str]], int]
 """Takes arguments and environment, gives the exit status."""
 
 
+def _load_all() -> None:
+    """What a real process imports when it is first asked for: code is no part of a machine's story."""
+    import_all = importlib.import_module("ganeti.base.registry").import_all
+    for package in ("ganeti.master.operations", "ganeti.node.actions"):
+        import_all(importlib.import_module(package))
+
+
 def _main(module: str, arguments: list[str]) -> int | None:
     Running.process().local["argv"] = [module, *arguments]
     loaded = importlib.import_module(module)
+    _load_all()
     if module == "ganeti.daemons.spawner":
         status: int | None = loaded.main()
     else:

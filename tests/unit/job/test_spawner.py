@@ -45,7 +45,8 @@ def control(tmp_path, monkeypatch):
 def ask(control: socket.socket, job_id: int) -> SyncConnection:
     ours, theirs = socket.socketpair()
     with theirs:
-        socket.send_fds(control, [json.dumps({"job": job_id, "attempt": 1}).encode()], [theirs.fileno()])
+        asked = {"job": job_id, "attempt": 1, "operations": ["OP_TEST_DELAY", "OP_OF_TOMORROW"]}
+        socket.send_fds(control, [json.dumps(asked).encode()], [theirs.fileno()])
     ours.settimeout(WITHIN_S)
     return SyncConnection(ours)
 

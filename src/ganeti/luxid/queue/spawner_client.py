@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ganeti.system.process_title import ROOM
 
@@ -65,13 +65,17 @@ class SpawnerClient:
         asyncio.get_running_loop().add_reader(self._control, self._read)
         self.came()
 
-    def request(self, job_id: int, attempt: int) -> socket.socket:
-        """Ask for a process; gives our end of its socket, which ends at once if the process cannot be made."""
+    def request(self, job_id: int, attempt: int, operations: Iterable[str]) -> socket.socket:
+        """Ask for a process for a job of these operations (`OP_ID`).
+
+        Gives our end of its socket, which ends at once if the process cannot be made.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)
         try:
             if self._control is not None:
-                message = json.dumps({"job": job_id, "attempt": attempt}).encode()
+                asked = {"job": job_id, "attempt": attempt, "operations": sorted(set(operations))}
+                message = json.dumps(asked).encode()
                 self._control.settimeout(_SEND_S)  # waits only behind hundreds of requests
                 try:
                     socket.send_fds(self._control, [message], [theirs.fileno()])

@@ -61,7 +61,8 @@ class JobStarts:
         reach("luxid-announced")
         if self._writes.is_stored(job_id):
             try:
-                pipe = self._spawner.request(job_id, effect.attempt)
+                entries = self._machine.jobs[job_id].file.ops
+                pipe = self._spawner.request(job_id, effect.attempt, [entry.input["OP_ID"] for entry in entries])
             except OSError as err:
                 _log.error("job %d cannot be started now: %s", job_id, err.strerror)
             else:

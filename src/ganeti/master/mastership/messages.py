@@ -2,7 +2,8 @@
 """What the machine of a take-over is told, and what it wants done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from ganeti.model.membership import Membership
 from ganeti.model.node_calls.replica import CopyAnswer
@@ -11,8 +12,7 @@ Version = tuple[int, int]
 """(epoch, number) of a membership, or (epoch, serial) of a record."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What a node that wants to be master knows: its own copy, and what the administrator has said."""
 
     me: str
@@ -35,31 +35,26 @@ class Claim:
 # Events
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     node: str
     answer: CopyAnswer
 
 
-@dataclass(frozen=True)
-class Silent:
+class Silent(msgspec.Struct, frozen=True):
     node: str
     why: str
 
 
-@dataclass(frozen=True)
-class OldMasterStopped:
+class OldMasterStopped(msgspec.Struct, frozen=True):
     jobs: int
     """Processes of jobs that were ended."""
 
 
-@dataclass(frozen=True)
-class OldMasterNotStopped:
+class OldMasterNotStopped(msgspec.Struct, frozen=True):
     why: str
 
 
-@dataclass(frozen=True)
-class MembersWritten:
+class MembersWritten(msgspec.Struct, frozen=True):
     """The node has the membership on its disk."""
 
     node: str
@@ -70,28 +65,24 @@ Event = Answered | Silent | OldMasterStopped | OldMasterNotStopped | MembersWrit
 # Effects
 
 
-@dataclass(frozen=True)
-class AskBefore:
+class AskBefore(msgspec.Struct, frozen=True):
     """Ask what each would promise; changes nothing anywhere. Every node must be answered for, or be `Silent`."""
 
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class StopOldMaster:
+class StopOldMaster(msgspec.Struct, frozen=True):
     node: str
 
 
-@dataclass(frozen=True)
-class PromiseItself:
+class PromiseItself(msgspec.Struct, frozen=True):
     """Have this node's own promise of *epoch* on its disk: nobody else is asked before."""
 
     node: str
     epoch: int
 
 
-@dataclass(frozen=True)
-class AskPromise:
+class AskPromise(msgspec.Struct, frozen=True):
     """Ask others for the promise of *epoch*; answers of *awaited* are waited for, those of the rest need not come."""
 
     nodes: tuple[str, ...]
@@ -99,16 +90,14 @@ class AskPromise:
     epoch: int
 
 
-@dataclass(frozen=True)
-class WriteMembers:
+class WriteMembers(msgspec.Struct, frozen=True):
     """Have the membership that the epoch begins with written down at these candidates, members or not."""
 
     nodes: tuple[str, ...]
     membership: Membership
 
 
-@dataclass(frozen=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """Be master from now on, with the first commit of *epoch*."""
 
     epoch: int
@@ -121,8 +110,7 @@ class Begin:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Go no further: *why*, and in *remedy* what would make it possible."""
 
     why: str

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ganeti.master.operation import REGISTRY
+from ganeti.master.operation import find
 from ganeti.master.query.fields import BOOL, JOINED, NUMBER, OTHER, TEXT, TIMES, UNAVAILABLE, Field, Resource, table
 from ganeti.wire.job_file import JobFile, OpcodeEntry, redact
 
@@ -31,7 +31,7 @@ def opcode_summary(opcode: dict[str, Any]) -> str:
     """``INSTANCE_CREATE(web1)``, from the stored opcode, which need not be one this version knows."""
     op_id = str(opcode.get("OP_ID", ""))
     name = op_id.removeprefix("OP_")
-    cls = REGISTRY.get(op_id)
+    cls = find(op_id)
     value = opcode.get(cls.summary_field) if cls is not None and cls.summary_field else None
     if isinstance(value, list):
         value = ", ".join(str(item) for item in value)

@@ -1,84 +1,71 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What happens to jobs (events) and what is owed in return (effects): the two sides of the queue machine."""
 
-from dataclasses import dataclass
+import msgspec
 
 from ganeti.wire.job_file import JobFile
 
 
-@dataclass(frozen=True)
-class JobEvent:
+class JobEvent(msgspec.Struct, frozen=True):
     job_id: int
 
 
-@dataclass(frozen=True)
-class Picked(JobEvent):
+class Picked(JobEvent, frozen=True):
     """The job's turn has come: there is a slot, and nothing it depends on is missing."""
 
 
-@dataclass(frozen=True)
-class Granted(JobEvent):
+class Granted(JobEvent, frozen=True):
     """WConfD holds the job's locks in its name; also said where it turned out that there is nothing to ask for."""
 
 
-@dataclass(frozen=True)
-class Refused(JobEvent):
+class Refused(JobEvent, frozen=True):
     """The job's request waits in WConfD, for *blockers*."""
 
     blockers: tuple[int | str, ...] = ()
 
 
-@dataclass(frozen=True)
-class RequestLost(JobEvent):
+class RequestLost(JobEvent, frozen=True):
     """WConfD knows nothing of the job's request any more: it was restarted without its file of locks."""
 
 
-@dataclass(frozen=True)
-class AttemptOver(JobEvent):
+class AttemptOver(JobEvent, frozen=True):
     """A job has waited for its locks for as long as one attempt takes (S1.84)."""
 
 
-@dataclass(frozen=True)
-class AdmissionChanged(JobEvent):
+class AdmissionChanged(JobEvent, frozen=True):
     """The rules of job filters are others now."""
 
 
-@dataclass(frozen=True)
-class Greeted(JobEvent):
+class Greeted(JobEvent, frozen=True):
     """Its new process has locked a file of its own and says the name (S2.36)."""
 
     lock_file: str
     pid: int
 
 
-@dataclass(frozen=True)
-class StartFailed(JobEvent):
+class StartFailed(JobEvent, frozen=True):
     """The pipe broke before the greeting or before the confirmation: the job has not run (S2.40)."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class SpawnerLost(JobEvent):
+class SpawnerLost(JobEvent, frozen=True):
     """The spawner ended before it made the job's process: nobody has seen the job."""
 
 
-@dataclass(frozen=True)
-class Changed(JobEvent):
+class Changed(JobEvent, frozen=True):
     """The job has written its file; *file* is what stands there."""
 
     file: JobFile
 
 
-@dataclass(frozen=True)
-class HandedBack(JobEvent):
+class HandedBack(JobEvent, frozen=True):
     """The process gave the job back between two opcodes, or because it could not have its locks (S1.81)."""
 
     file: JobFile
 
 
-@dataclass(frozen=True)
-class Died(JobEvent):
+class Died(JobEvent, frozen=True):
     """The job's process is gone; *file* is what it left, *records* how many undo records are still to be unwound.
 
     *outcome* says in words what has become of its work, where nothing is to be unwound.
@@ -89,126 +76,108 @@ class Died(JobEvent):
     outcome: str = ""
 
 
-@dataclass(frozen=True)
-class CancelAsked(JobEvent):
+class CancelAsked(JobEvent, frozen=True):
     kill: bool = False
 
 
-@dataclass(frozen=True)
-class PriorityAsked(JobEvent):
+class PriorityAsked(JobEvent, frozen=True):
     priority: int
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(msgspec.Struct, frozen=True):
     pass
 
 
-@dataclass(frozen=True)
-class WriteJob(Effect):
+class WriteJob(Effect, frozen=True):
     """Store the job's file; *durable* when somebody was told, or is about to be told, that it will last."""
 
     file: JobFile
     durable: bool = False
 
 
-@dataclass(frozen=True)
-class AskLocks(Effect):
+class AskLocks(Effect, frozen=True):
     """Ask WConfD for what the job's next opcode wants, in the job's name; `Granted` or `Refused` is the answer."""
 
     job_id: int
     priority: int
 
 
-@dataclass(frozen=True)
-class WithdrawLocks(Effect):
+class WithdrawLocks(Effect, frozen=True):
     """Give up what was asked for in the job's name, whether granted or not."""
 
     job_id: int
 
 
-@dataclass(frozen=True)
-class MoveRequest(Effect):
+class MoveRequest(Effect, frozen=True):
     """Give the job's waiting request another priority."""
 
     job_id: int
     priority: int
 
 
-@dataclass(frozen=True)
-class StartProcess(Effect):
+class StartProcess(Effect, frozen=True):
     """Ask the spawner for a process; for a job whose processes died, it unwinds what they left."""
 
     job_id: int
     attempt: int
 
 
-@dataclass(frozen=True)
-class Confirm(Effect):
+class Confirm(Effect, frozen=True):
     """Let the process run (S2.37); the job's file is the process's from here on."""
 
     job_id: int
 
 
-@dataclass(frozen=True)
-class SendSignal(Effect):
+class SendSignal(Effect, frozen=True):
     job_id: int
     pid: int
     kill: bool = False
 
 
-@dataclass(frozen=True)
-class TellPriority(Effect):
+class TellPriority(Effect, frozen=True):
     """Let the job's process give its pending opcodes another priority: the file is the process's."""
 
     job_id: int
     priority: int
 
 
-@dataclass(frozen=True)
-class ReleaseOwner(Effect):
+class ReleaseOwner(Effect, frozen=True):
     """The job's processes are gone for good: WConfD may drop the locks of all its attempts."""
 
     job_id: int
     attempts: int
 
 
-@dataclass(frozen=True)
-class Announce(Effect):
+class Announce(Effect, frozen=True):
     """Something a waiting client can see has changed."""
 
     job_id: int
 
 
-@dataclass(frozen=True)
-class Forget(Effect):
+class Forget(Effect, frozen=True):
     """The job has ended: its contents are on disk and need not be kept in memory."""
 
     file: JobFile
 
 
-@dataclass(frozen=True)
-class Answer(Effect):
+class Answer(Effect, frozen=True):
     """What the client who asked is told."""
 
     ok: bool
     message: str
 
 
-@dataclass(frozen=True)
-class AwaitCancel(Effect):
+class AwaitCancel(Effect, frozen=True):
     """Tell the client whether the signalled job has ended, once that is known."""
 
     job_id: int
 
 
-@dataclass(frozen=True)
-class Log(Effect):
+class Log(Effect, frozen=True):
     sentence: str
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """One unfinished job file met at start: how its process is, and what it left."""
 
     file: JobFile
@@ -221,8 +190,7 @@ class Found:
     """As in `Died`."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How many jobs may run at once, and how many may be unfinished."""
 
     running: int = 20
@@ -231,8 +199,7 @@ class Limits:
     """Processes of one job that may die with work to undo; what they leave then is named by verify."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """What is remembered of a job that has ended, until it is archived."""
 
     status: str

@@ -23,6 +23,8 @@ from typing import Any, Final
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, ConfigurationError, JobFileCorrupted
+from ganeti.base.registry import find
+from ganeti.master.declaring_modules import CHANGES
 from ganeti.master.queue.outcomes import Outcome
 from ganeti.ports.config import Change
 from ganeti.ports.context import UndoChange, UndoNodeCall
@@ -80,7 +82,7 @@ def change_to_plain(change: Change) -> dict[str, Any]:
 
 def change_from_plain(data: Any) -> Change:
     """Read a change by name; raises `ConfigurationError` for one that is not known here or does not fit."""
-    cls = Change.registry.get(data.get("name"))
+    cls = find(Change.registry, CHANGES, data.get("name"))
     if cls is None:
         raise ConfigurationError(f"No change of the configuration is named '{data.get('name')}'")
     try:

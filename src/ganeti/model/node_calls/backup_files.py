@@ -6,7 +6,7 @@ A backup that is read has a *name* for that time.
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, SLOW_S, NodeRequest
 from ganeti.model.node_calls.backups import ChainLink
 from ganeti.model.node_requests import InstanceSpec
 
@@ -72,6 +72,8 @@ class BackupUnserve(NodeRequest[None], frozen=True, kw_only=True):
 class BackupRoom(NodeRequest[int], frozen=True, kw_only=True):
     """Bytes that a guest which `BackupBoot` starts may write; below zero where too few are left."""
 
+    changes_node = False
+
 
 class BackupBoot(NodeRequest[None], frozen=True, kw_only=True):
     """Start a guest on the disks of a served backup; what it writes goes when `BackupUnserve` comes."""
@@ -83,6 +85,7 @@ class BackupBoot(NodeRequest[None], frozen=True, kw_only=True):
 class BackupFileSystems(NodeRequest[list[FileSystem]], frozen=True, kw_only=True):
     """What the disks of a served backup hold."""
 
+    answer_within_s = SLOW_S
     name: str
     disks: list[int]
 
@@ -90,6 +93,7 @@ class BackupFileSystems(NodeRequest[list[FileSystem]], frozen=True, kw_only=True
 class BackupFiles(NodeRequest[FoundPath | None], frozen=True, kw_only=True):
     """What *path* is; None where there is no such file."""
 
+    answer_within_s = SLOW_S
     name: str
     file_system: FileSystem
     path: str
@@ -98,6 +102,7 @@ class BackupFiles(NodeRequest[FoundPath | None], frozen=True, kw_only=True):
 class BackupTakeFile(NodeRequest[int], frozen=True, kw_only=True):
     """Copy a file out of a served backup, to be read by `BackupReadFile`; gives its size."""
 
+    answer_within_s = DAY_S
     name: str
     file_system: FileSystem
     path: str
@@ -106,6 +111,7 @@ class BackupTakeFile(NodeRequest[int], frozen=True, kw_only=True):
 class BackupReadFile(NodeRequest[bytes], frozen=True, kw_only=True):
     """A piece of the file that was taken; empty at its end."""
 
+    changes_node = False
     name: str
     offset: int
 

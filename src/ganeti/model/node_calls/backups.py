@@ -6,7 +6,7 @@ Chunks travel sealed. A chunk without data holds nothing but zeros.
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, FAST_S, SLOW_S, NodeRequest
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
@@ -57,6 +57,9 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 class BackupList(NodeRequest[Kept], frozen=True, kw_only=True):
     """All backups that this node keeps."""
 
+    answer_within_s = FAST_S
+    changes_node = False
+
 
 class BackupBegin(NodeRequest[str], frozen=True, kw_only=True):
     """Make the unfinished directory of a backup; gives a mark of this power-on for the calls that follow."""
@@ -80,6 +83,7 @@ class BackupAppend(NodeRequest[int], frozen=True, kw_only=True):
 class BackupFinish(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
     """All chunks are there: have them on disk, and say what there is."""
 
+    answer_within_s = DAY_S
     instance_uuid: str
     id: str
     boot: str
@@ -88,6 +92,7 @@ class BackupFinish(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
 class BackupPublish(NodeRequest[None], frozen=True, kw_only=True):
     """The unfinished backup is one from now on; one that is there gets another manifest and another generation."""
 
+    answer_within_s = SLOW_S
     instance_uuid: str
     id: str
     generation: int
@@ -106,6 +111,7 @@ class BackupDiscard(NodeRequest[None], frozen=True, kw_only=True):
 class BackupMerge(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
     """Make files of a new generation for the backup *newer*, with what it needs of the one before it."""
 
+    answer_within_s = DAY_S
     instance_uuid: str
     older: ChainLink
     newer: ChainLink
@@ -117,6 +123,7 @@ class BackupMerge(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
 class BackupRemove(NodeRequest[bool], frozen=True, kw_only=True):
     """Remove a backup; gives whether it was there."""
 
+    answer_within_s = SLOW_S
     instance_uuid: str
     id: str
 
@@ -132,6 +139,8 @@ class BackupNote(NodeRequest[None], frozen=True, kw_only=True):
 class BackupStored(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
     """What the files of a backup are like, read now."""
 
+    answer_within_s = SLOW_S
+    changes_node = False
     instance_uuid: str
     link: ChainLink
 
@@ -139,6 +148,7 @@ class BackupStored(NodeRequest[list[StoredDisk]], frozen=True, kw_only=True):
 class BackupDigests(NodeRequest[bytes], frozen=True, kw_only=True):
     """Digests of *count* chunks, one after the other; *chain* has the newest backup first."""
 
+    changes_node = False
     instance_uuid: str
     chain: list[ChainLink]
     disk: int
@@ -155,6 +165,7 @@ class ChunkPiece(msgspec.Struct, frozen=True, kw_only=True):
 class BackupChunks(NodeRequest[ChunkPiece], frozen=True, kw_only=True):
     """The chunks from *first* on, to *end* or as many as one answer holds; those with zeros are left out."""
 
+    changes_node = False
     instance_uuid: str
     chain: list[ChainLink]
     disk: int
@@ -165,6 +176,8 @@ class BackupChunks(NodeRequest[ChunkPiece], frozen=True, kw_only=True):
 class BackupCheck(NodeRequest[int], frozen=True, kw_only=True):
     """Open the chunks from *first* on, to *end* or as many as some seconds allow; gives the first not looked at."""
 
+    answer_within_s = SLOW_S
+    changes_node = False
     instance_uuid: str
     chain: list[ChainLink]
     disk: int
@@ -184,6 +197,7 @@ class OpenedMoment(msgspec.Struct, frozen=True, kw_only=True):
 class BackupOpen(NodeRequest[OpenedMoment], frozen=True, kw_only=True):
     """Hold the disks of a running guest as they are now; count what changes from now on under *mark*."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     mark: str
     since: str
@@ -201,6 +215,8 @@ class BackupClose(NodeRequest[None], frozen=True, kw_only=True):
 class BackupScan(NodeRequest[ChunkPiece], frozen=True, kw_only=True):
     """Chunks that differ from the *known* digests, from *first* on; as many are looked at as there are digests."""
 
+    answer_within_s = SLOW_S
+    changes_node = False
     instance: InstanceSpec
     disk: int
     running: bool
@@ -213,6 +229,7 @@ class BackupScan(NodeRequest[ChunkPiece], frozen=True, kw_only=True):
 class DiskBytes(NodeRequest[int], frozen=True, kw_only=True):
     """The size of a disk that is open."""
 
+    changes_node = False
     instance: InstanceSpec
     disk: int
     running: bool
@@ -225,6 +242,7 @@ class BackupFill(NodeRequest[str], frozen=True, kw_only=True):
     the chunks, and leaves the disk as it is.
     """
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     disk: DiskSpec
     source_uuid: str
@@ -247,6 +265,7 @@ class SignOfLife(NodeRequest[str], frozen=True, kw_only=True):
     Empty where it shows nothing yet; raises `HypervisorError` for one that has ended.
     """
 
+    changes_node = False
     hypervisor: str
     name: str
     words: str = ""

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, NodeRequest
 
 
 class KeysOfCandidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,12 +18,16 @@ class KeysOfCandidate(msgspec.Struct, frozen=True, kw_only=True):
 class CandidateKeys(NodeRequest[KeysOfCandidate], frozen=True, kw_only=True):
     """What the master has for a new candidate."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
 
 
 class RootPublicKey(NodeRequest[str | None], frozen=True, kw_only=True):
     """Give the public part of root's own ssh key; null where there is none."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     kind: str
 
 
@@ -33,6 +37,7 @@ class NodeDemoteFromMc(NodeRequest[None], frozen=True, kw_only=True):
     *master* is the name of the master as the caller knows it: a former one that has just come back may not know yet.
     """
 
+    answer_within_s = FAST_S
     master: str
 
 
@@ -42,6 +47,7 @@ class NodeSshKeyAdd(NodeRequest[None], frozen=True, kw_only=True):
     `ganeti_pub_keys` is kept along where it is, and made with *remember*.
     """
 
+    answer_within_s = FAST_S
     keys: dict[str, list[str]]
     remember: bool = False
     only: bool = False
@@ -50,4 +56,5 @@ class NodeSshKeyAdd(NodeRequest[None], frozen=True, kw_only=True):
 class NodeSshKeyRemove(NodeRequest[None], frozen=True, kw_only=True):
     """Let these nodes (uuids) in no more; unknown ones are no error."""
 
+    answer_within_s = FAST_S
     nodes: list[str]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, NodeRequest
 
 RENEWED = "-renewed"
 """After a candidate's uuid in `Cluster.candidate_certs`: the certificate that it is about to show."""
@@ -49,20 +49,29 @@ class CertificateState(msgspec.Struct, frozen=True, kw_only=True):
 class ShownCertificate(NodeRequest[CertificateState], frozen=True, kw_only=True):
     """The certificate that this node shows."""
 
+    answer_within_s = FAST_S
+    changes_node = False
+
 
 class MakeAuthority(NodeRequest[NewAuthorityPair], frozen=True, kw_only=True):
     """Make an authority for *cluster*; nothing is kept of it here."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     cluster: str
 
 
 class RequestCertificate(NodeRequest[str], frozen=True, kw_only=True):
     """Make a key that stays here, and give the request for its certificate (PEM)."""
 
+    answer_within_s = FAST_S
+
 
 class IssueCertificate(NodeRequest[str], frozen=True, kw_only=True):
     """Issue the certificate for *request* of *node*, with the authority's key of this master candidate (PEM)."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     request: str
     node: str
     cluster: str
@@ -73,6 +82,7 @@ class IssueCertificate(NodeRequest[str], frozen=True, kw_only=True):
 class StageCertificate(NodeRequest[str], frozen=True, kw_only=True):
     """Keep the certificate for the key made last, for `UseCertificate`; gives its SHA-256 digest."""
 
+    answer_within_s = FAST_S
     certificate: str
 
 
@@ -82,6 +92,7 @@ class UseCertificate(NodeRequest[None], frozen=True, kw_only=True):
     The former one is kept for nodes that know this one by it; with *former_too*, older ones as well.
     """
 
+    answer_within_s = FAST_S
     digest: str
     former_too: bool
 
@@ -89,10 +100,13 @@ class UseCertificate(NodeRequest[None], frozen=True, kw_only=True):
 class ForgetFormer(NodeRequest[None], frozen=True, kw_only=True):
     """Remove the certificates that were shown before: every node knows the one that is shown now."""
 
+    answer_within_s = FAST_S
+
 
 class MakeRootKey(NodeRequest[str], frozen=True, kw_only=True):
     """Make an ssh key for root beside the one in use; gives its public part."""
 
+    answer_within_s = FAST_S
     kind: str
     bits: int
 
@@ -100,5 +114,6 @@ class MakeRootKey(NodeRequest[str], frozen=True, kw_only=True):
 class UseRootKey(NodeRequest[None], frozen=True, kw_only=True):
     """Root uses the key with this public part from now on; nothing happens where that is so already."""
 
+    answer_within_s = FAST_S
     kind: str
     public: str

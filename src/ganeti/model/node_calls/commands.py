@@ -5,18 +5,20 @@ A command is named without its directory and gets no arguments. Of a command tha
 whatever is wrong with it, and comes after ten seconds: the reason stands in the log of the node.
 """
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import SLOW_S, NodeRequest
 
 
 class RestrictedCommand(NodeRequest[str], frozen=True, kw_only=True):
     """Run a command of the directory ``restricted-commands``; gives what it prints."""
 
+    answer_within_s = SLOW_S
     name: str
 
 
 class RepairCommand(NodeRequest[str], frozen=True, kw_only=True):
     """Run a command of the directory ``node-repair-commands``; gives what it prints."""
 
+    answer_within_s = SLOW_S
     name: str
     input: str = ""
     """Its standard input: what the node's diagnose command has told."""

@@ -6,7 +6,7 @@
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, SLOW_S, NodeRequest
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
@@ -22,6 +22,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 class CompressionFault(NodeRequest[str], frozen=True, kw_only=True):
     """Why a compression tool cannot be used on this node; empty when it can."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     tool: str
 
@@ -29,6 +31,7 @@ class CompressionFault(NodeRequest[str], frozen=True, kw_only=True):
 class BlockdevRead(NodeRequest[Piece], frozen=True, kw_only=True):
     """The first piece at or after *offset* that is not empty."""
 
+    changes_node = False
     disk: DiskSpec
     offset: int
     compression: str = "none"
@@ -37,6 +40,7 @@ class BlockdevRead(NodeRequest[Piece], frozen=True, kw_only=True):
 class BlockdevCopyBegin(NodeRequest[str], frozen=True, kw_only=True):
     """Make room for the copy of a disk of *size* bytes; gives a mark of this power-on for the calls that follow."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
     size: int
 
@@ -54,6 +58,7 @@ class BlockdevCopyWrite(NodeRequest[int], frozen=True, kw_only=True):
 class BlockdevCopyEnd(NodeRequest[None], frozen=True, kw_only=True):
     """All has been written: the copy is a disk from now on."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
     boot: str
 
@@ -67,4 +72,5 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceDisksArrived(NodeRequest[Arrived], frozen=True, kw_only=True):
     """Whether all disks of *instance* are here."""
 
+    changes_node = False
     instance: InstanceSpec

@@ -8,7 +8,7 @@ copies are made equal (`InstanceHandOverDisks`), and the target closes its door 
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import SLOW_S, NodeRequest
 from ganeti.model.node_calls.hotplug import MirrorProgress
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
@@ -57,11 +57,13 @@ class InstanceDisksReceived(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceStopSending(NodeRequest[None], frozen=True, kw_only=True):
     """End the sending of disks at once; without any there is nothing to do."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
 
 
 class InstanceCopyRemove(NodeRequest[None], frozen=True, kw_only=True):
     """Remove a copy of a disk from the node it was made on for a move; refused where the guest runs on it."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     disk: DiskSpec

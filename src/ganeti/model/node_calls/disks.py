@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, SLOW_S, URGENT_S, NodeRequest
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 
 GOOD, SYNCING, UNCERTAIN, FAULTY = 1, 2, 3, 4
@@ -49,6 +49,8 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceDisksInUse(NodeRequest[list[DiskUse]], frozen=True, kw_only=True):
     """The shared disks of an instance that a guest has open, on whatever node, as far as their file system knows."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     instance: InstanceSpec
 
 
@@ -63,12 +65,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceSnapshots(NodeRequest[list[list[Snapshot]]], frozen=True, kw_only=True):
     """The snapshots of each disk of an instance; raises `BlockDeviceError` where its template has none."""
 
+    changes_node = False
     instance: InstanceSpec
 
 
 class BlockdevFind(NodeRequest[DiskStatus | None], frozen=True, kw_only=True):
     """What is there; null when nothing is."""
 
+    changes_node = False
     disk: DiskSpec
 
 
@@ -82,6 +86,7 @@ class FoundDisk(msgspec.Struct, frozen=True, kw_only=True):
 class BlockdevFindEach(NodeRequest[list[FoundDisk]], frozen=True, kw_only=True):
     """What is there of each disk; one that cannot be looked at is no error of the call."""
 
+    changes_node = False
     asked_by_plans = True
     disks: list[DiskSpec]
 
@@ -89,6 +94,7 @@ class BlockdevFindEach(NodeRequest[list[FoundDisk]], frozen=True, kw_only=True):
 class BlockdevCheckNew(NodeRequest[None], frozen=True, kw_only=True):
     """Raise `BlockDeviceError` where one of these disks cannot be made on this node; nothing is made."""
 
+    changes_node = False
     asked_by_plans = True
     disks: list[DiskSpec]
 
@@ -96,18 +102,21 @@ class BlockdevCheckNew(NodeRequest[None], frozen=True, kw_only=True):
 class BlockdevGetdimensions(NodeRequest[list[tuple[int, int | None] | None]], frozen=True, kw_only=True):
     """Size in MiB and spindles of each disk; null for one that is not there."""
 
+    changes_node = False
     disks: list[DiskSpec]
 
 
 class BlockdevCreate(NodeRequest[None], frozen=True, kw_only=True):
     """Make a disk, whole or not at all."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
 
 
 class BlockdevWipe(NodeRequest[None], frozen=True, kw_only=True):
     """Write zeros over a part of a disk that nobody uses."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
     offset_mib: int
     size_mib: int
@@ -116,6 +125,7 @@ class BlockdevWipe(NodeRequest[None], frozen=True, kw_only=True):
 class BlockdevConvert(NodeRequest[None], frozen=True, kw_only=True):
     """Copy a disk of *owner*, which does not run, to a new one of the same size, and compare them; both are open."""
 
+    answer_within_s = SLOW_S
     source: DiskSpec
     target: DiskSpec
     owner: str
@@ -133,6 +143,7 @@ class BlockdevRenew(NodeRequest[None], frozen=True, kw_only=True):
     A complete copy is kept aside until `BlockdevForgetReplaced`.
     """
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
     only_unusable: bool = False
     """Keep a copy that is neither missing nor unusable: it may be the only one that is complete by now."""
@@ -141,6 +152,7 @@ class BlockdevRenew(NodeRequest[None], frozen=True, kw_only=True):
 class BlockdevForgetReplaced(NodeRequest[None], frozen=True, kw_only=True):
     """Remove the copy of a disk that was kept aside when it was made anew; none is no error."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
 
 
@@ -175,6 +187,7 @@ class BlockdevShutdown(NodeRequest[None], frozen=True, kw_only=True):
 class BlockdevGrow(NodeRequest[None], frozen=True, kw_only=True):
     """Grow a disk to the size in *disk* plus *amount_mib*; *in_use* says that a guest has it open."""
 
+    answer_within_s = SLOW_S
     disk: DiskSpec
     amount_mib: int
     in_use: bool = False
@@ -197,10 +210,12 @@ class BlockdevSteal(NodeRequest[None], frozen=True, kw_only=True):
 class FileStorageDirCreate(NodeRequest[None], frozen=True, kw_only=True):
     """Make a directory of disks below an allowed one."""
 
+    answer_within_s = FAST_S
     file_storage_dir: str
 
 
 class FileStorageDirRemove(NodeRequest[None], frozen=True, kw_only=True):
     """Remove an empty directory of disks; one that is gone, or allowed by the administrator by name, is left alone."""
 
+    answer_within_s = FAST_S
     file_storage_dir: str

@@ -7,7 +7,7 @@ yet.
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, FAST_S, SLOW_S, NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 UNFINISHED = ".new"
@@ -27,6 +27,7 @@ class Dumped(msgspec.Struct, frozen=True, kw_only=True):
 class ExportDump(NodeRequest[Dumped], frozen=True, kw_only=True):
     """Have the OS write the dump of one disk."""
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     index: int
     directory: str
@@ -41,6 +42,7 @@ class ExportDump(NodeRequest[Dumped], frozen=True, kw_only=True):
 class ExportCopyDisks(NodeRequest[None], frozen=True, kw_only=True):
     """Copy the disks of a running guest, as of one moment, into a directory of an export."""
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     directory: str
     token: str = ""
@@ -53,6 +55,7 @@ class ExportSnapshotDisks(NodeRequest[None], frozen=True, kw_only=True):
     An older snapshot for an export is replaced.
     """
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     directory: str
 
@@ -60,12 +63,14 @@ class ExportSnapshotDisks(NodeRequest[None], frozen=True, kw_only=True):
 class ExportRemoveSnapshots(NodeRequest[None], frozen=True, kw_only=True):
     """Remove what `ExportSnapshotDisks` has kept; what is gone is no error."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
 
 
 class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
     """End the copying of the disks of a guest, and what is left of it; a run that has not begun never will."""
 
+    takes_slot = False
     hypervisor: str
     name: str
     token: str = ""
@@ -75,6 +80,8 @@ class ExportEndCopies(NodeRequest[None], frozen=True, kw_only=True):
 class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
     """The sizes of these dumps in bytes; one that is missing is an error."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     directory: str
     dumps: list[str]
@@ -83,6 +90,8 @@ class ExportDumpSizes(NodeRequest[list[int]], frozen=True, kw_only=True):
 class ExportDamagedDumps(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Names of those dumps that are not as they were written. All are read, up to the first damaged one."""
 
+    answer_within_s = DAY_S
+    changes_node = False
     directory: str
     dumps: dict[str, str]
     """The SHA-256 of each, by its name."""
@@ -93,6 +102,8 @@ class ExportDamagedDumps(NodeRequest[list[str]], frozen=True, kw_only=True):
 class ExportProgress(NodeRequest[int], frozen=True, kw_only=True):
     """Bytes that the run with *token* has written (`ExportDump`) or read (`ExportDamagedDumps`)."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     token: str
 
 
@@ -102,6 +113,7 @@ class ExportFinish(NodeRequest[None], frozen=True, kw_only=True):
     One that has not all *dumps*, or is not there, is an error, and the older one stays.
     """
 
+    answer_within_s = SLOW_S
     name: str
     config: str
     """Text of its `config.ini`."""
@@ -120,12 +132,16 @@ class ExportDiscard(NodeRequest[None], frozen=True, kw_only=True):
 class ExportList(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Names of the exports kept here."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
 
 
 class ExportInfo(NodeRequest[str], frozen=True, kw_only=True):
     """Text of the `config.ini` of an export."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     directory: str
 
@@ -139,6 +155,7 @@ class ExportRemove(NodeRequest[bool], frozen=True, kw_only=True):
 class ImportDump(NodeRequest[None], frozen=True, kw_only=True):
     """Have the OS fill one disk from a dump that this node keeps."""
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     index: int
     directory: str

@@ -20,6 +20,7 @@ class SharedFiles(NodeRequest[list[SharedFile]], frozen=True, kw_only=True):
     Those that only candidates have, and those that each node changes for itself, are none of them.
     """
 
+    changes_node = False
     asked_by_plans = True
 
 
@@ -64,4 +65,5 @@ class WriteSsconfFiles(NodeRequest[None], frozen=True, kw_only=True):
 class DifferingSsconf(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Which of these ssconf values are missing here, or have another SHA-256 than is given."""
 
+    changes_node = False
     digests: dict[str, str]

@@ -13,7 +13,7 @@ unplugs and plugs until they agree.
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import URGENT_S, NodeRequest
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 
 
@@ -29,6 +29,8 @@ class HotplugObstacles(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceHotplugObstacles(NodeRequest[HotplugObstacles], frozen=True, kw_only=True):
     """Ask what of a running guest cannot change; raises `HypervisorError` when it does not run."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     instance: InstanceSpec
 
 

@@ -4,13 +4,14 @@
 An *image* is an absolute path on the node, or a URL of http, https or ftp; what it holds is a raw disk.
 """
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, SLOW_S, NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 
 class DiskImage(NodeRequest[int], frozen=True, kw_only=True):
     """Write an image onto one of the disks of an instance, which are open; gives its size in bytes."""
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     index: int
     image: str
@@ -23,6 +24,7 @@ class HelperStart(NodeRequest[None], frozen=True, kw_only=True):
     when its work is done.
     """
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     image: str
     communicates: bool = False
@@ -35,4 +37,5 @@ class HelperEnd(NodeRequest[None], frozen=True, kw_only=True):
     Where that copy is gone the helper has ended, and what runs under the name is the instance: it is left alone.
     """
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, SLOW_S, URGENT_S, NodeRequest
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 
 
@@ -37,6 +37,8 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceInfo(NodeRequest[FoundInstance | None], frozen=True, kw_only=True):
     """What is known of one guest; null when it is not here."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     instance: InstanceSpec
 
@@ -44,6 +46,8 @@ class InstanceInfo(NodeRequest[FoundInstance | None], frozen=True, kw_only=True)
 class AllInstancesInfo(NodeRequest[list[FoundInstance]], frozen=True, kw_only=True):
     """All guests of these hypervisors (name to filled parameters)."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     hypervisors: dict[str, dict[str, Any]]
 
@@ -51,12 +55,16 @@ class AllInstancesInfo(NodeRequest[list[FoundInstance]], frozen=True, kw_only=Tr
 class InstanceConsoleInfo(NodeRequest[Console], frozen=True, kw_only=True):
     """How a person reaches the console of a guest that runs here."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     instance: InstanceSpec
 
 
 class InstanceList(NodeRequest[list[str]], frozen=True, kw_only=True):
     """Names of all guests of these hypervisors (name to filled parameters)."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     hypervisors: dict[str, dict[str, Any]]
 
@@ -84,6 +92,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceDisksRemove(NodeRequest[Removed], frozen=True, kw_only=True):
     """Close and remove all disks of an instance; those that are gone are no error."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
 
 
@@ -111,6 +120,7 @@ class InstanceResizeDisk(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceShutdown(NodeRequest[None], frozen=True, kw_only=True):
     """Power a guest off, or end it after *timeout_s*; nothing of it but its disks is left."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     timeout_s: float
 
@@ -118,6 +128,7 @@ class InstanceShutdown(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceReboot(NodeRequest[None], frozen=True, kw_only=True):
     """Reboot in place, or with *hard* by stopping and starting."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     hard: bool = False
     shutdown_timeout_s: float = 30.0
@@ -133,6 +144,7 @@ class InstanceBalloonMemory(NodeRequest[None], frozen=True, kw_only=True):
 class HypervisorValidateParams(NodeRequest[None], frozen=True, kw_only=True):
     """Check filled parameters against this node; raises `HypervisorError` saying what is missing."""
 
+    changes_node = False
     asked_by_plans = True
     hypervisor: str
     hvparams: dict[str, Any]
@@ -141,6 +153,7 @@ class HypervisorValidateParams(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceOsAdd(NodeRequest[None], frozen=True, kw_only=True):
     """Run the create script of the instance's OS on its disks (which are assembled if they were not)."""
 
+    answer_within_s = DAY_S
     instance: InstanceSpec
     reinstall: bool = False
     debug: int = 0
@@ -151,6 +164,7 @@ class InstanceOsAdd(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceRunRename(NodeRequest[None], frozen=True, kw_only=True):
     """Tell the OS that the instance, which was *old_name*, has the name it has now."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     old_name: str
     debug: int = 0

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import URGENT_S, NodeRequest
 
 
 class MasterAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +28,10 @@ class NodeStopMaster(NodeRequest[MasterEnded], frozen=True, kw_only=True):
 
     Harmless where none runs.
     """
+
+    answer_within_s = URGENT_S
+    changes_node = False
+    takes_slot = False
 
 
 class NodeActivateMasterIp(NodeRequest[None], frozen=True, kw_only=True):
@@ -55,3 +59,6 @@ class NodeDeactivateMasterIp(NodeRequest[None], frozen=True, kw_only=True):
 
 class MasterNodeName(NodeRequest[str], frozen=True, kw_only=True):
     """Whom this node takes for the master: its vote when a daemon asks whether it may serve."""
+
+    answer_within_s = URGENT_S
+    changes_node = False

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import SLOW_S, URGENT_S, NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 
@@ -45,12 +45,14 @@ class Finalized(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceMigratable(NodeRequest[None], frozen=True, kw_only=True):
     """Raises `HypervisorError` when the guest cannot be migrated away from here."""
 
+    changes_node = False
     instance: InstanceSpec
 
 
 class MigrationInfo(NodeRequest[dict[str, Any]], frozen=True, kw_only=True):
     """What the target must copy from how the guest runs here."""
 
+    changes_node = False
     instance: InstanceSpec
 
 
@@ -73,6 +75,8 @@ class InstanceMigrate(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceGetMigrationStatus(NodeRequest[MigrationStatus], frozen=True, kw_only=True):
     """How far the sending of a guest is: told when it sends no more, or after *within_s* seconds (at most 1)."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     instance: InstanceSpec
     within_s: float = 0.0
 
@@ -116,6 +120,7 @@ class InstanceFinalizeMigrationDst(NodeRequest[Finalized], frozen=True, kw_only=
 class InstanceFinalizeMigrationSrc(NodeRequest[None], frozen=True, kw_only=True):
     """On the source: what is left of the guest goes, or it runs on here."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     success: bool
 
@@ -123,4 +128,5 @@ class InstanceFinalizeMigrationSrc(NodeRequest[None], frozen=True, kw_only=True)
 class MigrationResolve(NodeRequest[Resolution], frozen=True, kw_only=True):
     """On the source, after a job's death: either the guest is at the target, or it runs here again."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import DAY_S, FAST_S, URGENT_S, NodeRequest
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_calls.storage import StorageUnit
 
@@ -48,6 +48,8 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
     """Space of storage units and capacity as each hypervisor (name to filled parameters) sees it."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     storage: list[StorageUnit]
     hypervisors: dict[str, dict[str, Any]]
@@ -57,6 +59,8 @@ class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
 class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
     """The watcher looks after one node group now, on the master; false where another one is at work already."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     group: str
     """UUID."""
 
@@ -64,12 +68,16 @@ class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
 class Version(NodeRequest[int], frozen=True, kw_only=True):
     """The version of the protocol, which is that of the configuration."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
 
 
 class NodeHasIpAddress(NodeRequest[bool], frozen=True, kw_only=True):
     """Whether an address is one of this node."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     address: str
 
@@ -77,6 +85,8 @@ class NodeHasIpAddress(NodeRequest[bool], frozen=True, kw_only=True):
 class BridgesExist(NodeRequest[list[str]], frozen=True, kw_only=True):
     """The names among *bridges* that are no bridges of this node: empty when all is well."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     bridges: list[str]
 
@@ -84,6 +94,8 @@ class BridgesExist(NodeRequest[list[str]], frozen=True, kw_only=True):
 class TestDelay(NodeRequest[None], frozen=True, kw_only=True):
     """Do nothing for *duration* seconds."""
 
+    answer_within_s = DAY_S
+    changes_node = False
     duration: float
 
 
@@ -93,5 +105,7 @@ class AbortAttempt(NodeRequest[int], frozen=True, kw_only=True):
     Answers when it has ended, with the number of calls that were. Its caller is the successor, which undoes.
     """
 
+    answer_within_s = FAST_S
+    changes_node = False
     job: int
     attempt: int

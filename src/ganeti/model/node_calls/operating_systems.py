@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, NodeRequest
 
 KNOWN_VERSIONS = (20, 15, 10)
 """Of the interface between nodes and scripts, the newest first."""
@@ -35,12 +35,16 @@ class OsStatus(msgspec.Struct, frozen=True, kw_only=True):
 class OsDiagnose(NodeRequest[list[OsStatus]], frozen=True, kw_only=True):
     """All definitions on the node, those that are shadowed or broken too, in the order of the search path."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
 
 
 class OsGet(NodeRequest[OsStatus], frozen=True, kw_only=True):
     """The definition that ``OS`` or ``OS+variant`` names."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     name: str
 
@@ -48,6 +52,8 @@ class OsGet(NodeRequest[OsStatus], frozen=True, kw_only=True):
 class OsValidate(NodeRequest[OsStatus], frozen=True, kw_only=True):
     """The definition that *name* means, once name, variant and parameters have been checked."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True
     name: str
     params: dict[str, Any]

@@ -3,7 +3,7 @@
 
 from typing import Any, Literal
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import SLOW_S, URGENT_S, NodeRequest
 from ganeti.model.power import PowerCommand
 
 Phase = Literal["pre", "post"]
@@ -19,6 +19,7 @@ class IallocatorRunner(NodeRequest[str], frozen=True, kw_only=True):
     One that has not ended after *limit_s* seconds is stopped, with everything it started.
     """
 
+    changes_node = False
     asked_by_plans = True
     name: str
     idata: dict[str, Any] | str
@@ -40,6 +41,8 @@ class HooksRunner(NodeRequest[list[tuple[str, int, str]]], frozen=True, kw_only=
 class HooksPresent(NodeRequest[list[Phase]], frozen=True, kw_only=True):
     """Give the phases of one kind of hooks whose directories hold anything: the others have nothing to run."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     path: str
 
@@ -47,6 +50,7 @@ class HooksPresent(NodeRequest[list[Phase]], frozen=True, kw_only=True):
 class RunOob(NodeRequest[str], frozen=True, kw_only=True):
     """Give what the out-of-band program prints; raises `ExecutionError` if it fails or takes *timeout* seconds."""
 
+    answer_within_s = SLOW_S
     oob_program: str
     command: PowerCommand
     remote_node: str

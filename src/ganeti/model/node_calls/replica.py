@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ganeti.model.membership import Membership
-from ganeti.model.node_calls import Answer, NodeRequest
+from ganeti.model.node_calls import FAST_S, URGENT_S, Answer, NodeRequest
 from ganeti.model.replica_records import Acknowledged, Caller, CommitRecord, Position, WireStep
 
 
@@ -69,12 +69,16 @@ class ReplicaState(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     What the node holds and is *acknowledged*, it publishes from now on.
     """
 
+    answer_within_s = URGENT_S
+    changes_node = False
     acknowledged: Acknowledged | None = None
 
 
 class ReplicaAppend(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     """Take over records after *after* and queue files as they are now (None: gone); answers when all is on disk."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     after: Position
     commits: list[CommitRecord]
     files: dict[str, str | None]
@@ -87,6 +91,8 @@ class ReplicaAppend(FromMaster[CopyAnswer], frozen=True, kw_only=True):
 class ReplicaSnapshot(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     """Replace the whole copy by *config*, a `config.data`, compressed (zlib) and in base64."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     position: Position
     config: str
     steps: list[WireStep]
@@ -100,10 +106,15 @@ class ReplicaSnapshot(FromMaster[CopyAnswer], frozen=True, kw_only=True):
 class ReplicaQueueList(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     """The replicated queue files of this node, each with the digest of its content."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
+
 
 class ReplicaMembers(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     """Note durably who the members are."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     membership: Membership
 
 
@@ -113,5 +124,7 @@ class Promise(FromMaster[CopyAnswer], frozen=True, kw_only=True):
     *position* is that of the one who asks, for the log.
     """
 
+    answer_within_s = URGENT_S
+    changes_node = False
     ask_only: bool
     position: Position | None = None

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, NodeRequest
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,12 +18,16 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class ScriptEnd(NodeRequest[None], frozen=True, kw_only=True):
     """End the run that was begun with *token*, and wait for that; one that has not begun never will."""
 
+    answer_within_s = FAST_S
+    takes_slot = False
     token: str
 
 
 class ScriptOutput(NodeRequest[Said], frozen=True, kw_only=True):
     """What the run that was begun with *token* has said after *offset*; with *is_over*, a last line without end too."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     token: str
     offset: int
     is_over: bool = False

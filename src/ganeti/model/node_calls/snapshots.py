@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about snapshots of an instance's disks; all disks have one, or none has."""
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import SLOW_S, NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 
@@ -23,6 +23,7 @@ class InstanceThaw(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceSnapshotTake(NodeRequest[bool], frozen=True, kw_only=True):
     """Keep the disks as they are now; says whether the guest's agent made sure that its file systems are whole."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     name: str
     frozen: bool | None = None
@@ -32,6 +33,7 @@ class InstanceSnapshotTake(NodeRequest[bool], frozen=True, kw_only=True):
 class InstanceSnapshotRevertCheck(NodeRequest[None], frozen=True, kw_only=True):
     """Raises `BlockDeviceError` where `InstanceSnapshotRevert` would refuse; nothing is changed."""
 
+    changes_node = False
     instance: InstanceSpec
     name: str
 
@@ -42,6 +44,7 @@ class InstanceSnapshotRevert(NodeRequest[None], frozen=True, kw_only=True):
     A second copy that has not that snapshot is given up: it is made equal to the first one when both are opened.
     """
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     name: str
 
@@ -49,5 +52,6 @@ class InstanceSnapshotRevert(NodeRequest[None], frozen=True, kw_only=True):
 class InstanceSnapshotRemove(NodeRequest[None], frozen=True, kw_only=True):
     """Forget a snapshot on all disks; one that is gone is no error."""
 
+    answer_within_s = SLOW_S
     instance: InstanceSpec
     name: str

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, URGENT_S, NodeRequest
 
 
 class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +31,8 @@ class StorageUnitState(msgspec.Struct, frozen=True, kw_only=True):
 class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True):
     """Size and free space of each unit, in the order asked."""
 
+    answer_within_s = URGENT_S
+    changes_node = False
     asked_by_plans = True
     units: list[StorageUnit]
 
@@ -38,6 +40,8 @@ class StorageList(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True
 class PhysicalVolumes(NodeRequest[list[StorageUnitState]], frozen=True, kw_only=True):
     """The physical volumes of a volume group, which the template in *unit* keeps its disks in."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     unit: StorageUnit
 
 
@@ -53,6 +57,9 @@ class VolumeSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodeVolumes(NodeRequest[list[VolumeSegment]], frozen=True, kw_only=True):
     """The logical volumes of the node, whoever made them."""
+
+    answer_within_s = FAST_S
+    changes_node = False
 
 
 class StorageModify(NodeRequest[None], frozen=True, kw_only=True):
@@ -82,4 +89,6 @@ class ProviderStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ExtstorageDiagnose(NodeRequest[list[ProviderStatus]], frozen=True, kw_only=True):
     """The providers of external storage, the first of each name on the search path first."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     asked_by_plans = True

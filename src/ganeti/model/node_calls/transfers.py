@@ -7,7 +7,7 @@ made for one instance on its way and valid for a day.
 
 import msgspec
 
-from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls import FAST_S, NodeRequest
 from ganeti.model.node_requests import InstanceSpec
 
 
@@ -38,6 +38,7 @@ class TransferState(msgspec.Struct, frozen=True, kw_only=True):
 class TransferKeyMake(NodeRequest[TransferKey], frozen=True, kw_only=True):
     """Make a key for one instance on its way."""
 
+    answer_within_s = FAST_S
     name: str
     """Begins with ``x509-``."""
     owner: str
@@ -48,6 +49,7 @@ class TransferKeyMake(NodeRequest[TransferKey], frozen=True, kw_only=True):
 class TransferKeyRemove(NodeRequest[None], frozen=True, kw_only=True):
     """Forget a key; one that is gone is no error."""
 
+    answer_within_s = FAST_S
     name: str
 
 
@@ -95,16 +97,20 @@ class TransferSend(NodeRequest[None], frozen=True, kw_only=True):
 class TransferStates(NodeRequest[list[TransferState]], frozen=True, kw_only=True):
     """How far these transfers are, in the order asked."""
 
+    answer_within_s = FAST_S
+    changes_node = False
     names: list[str]
 
 
 class TransferConfirm(NodeRequest[None], frozen=True, kw_only=True):
     """The instance is kept here: let the sender know that its data have come."""
 
+    answer_within_s = FAST_S
     names: list[str]
 
 
 class TransferEnd(NodeRequest[None], frozen=True, kw_only=True):
     """End a transfer, wherever it is, and forget it; nothing where there is none."""
 
+    answer_within_s = FAST_S
     name: str

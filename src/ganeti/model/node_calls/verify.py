@@ -173,4 +173,5 @@ class NodeFindings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", om
 class NodeVerify(NodeRequest[NodeFindings], frozen=True, kw_only=True):
     """Make the checks."""
 
+    changes_node = False
     checks: NodeChecks

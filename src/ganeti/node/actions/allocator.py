@@ -10,11 +10,11 @@ import msgspec
 from ganeti.base.errors import CommandError, ExecutionError
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH
 from ganeti.model.node_calls.programs import IallocatorRunner
-from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 
-@answers(IallocatorRunner, timeout_s=NORMAL_S, changes=False)
+@answers(IallocatorRunner)
 async def iallocator_runner(node: NodeState, asked: IallocatorRunner) -> str:
     name = asked.name
     idata = asked.idata

@@ -17,7 +17,7 @@ from ganeti.model.node_calls.backups import (
     SignOfLife,
 )
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.backups import filling, sources
 from ganeti.node.backups.sources import ByteSource, FileSource
 from ganeti.node.hypervisors.interface import GuestMoments
@@ -28,7 +28,7 @@ from ganeti.system.boot import boot_identity
 from ganeti.wire.sealing import Sealing
 
 
-@answers(BackupOpen, timeout_s=SLOW_S)
+@answers(BackupOpen)
 async def backup_open(node: NodeState, asked: BackupOpen) -> OpenedMoment:
     """Hold the disks of a running guest as they are, frozen by its agent for that moment where it has one."""
     name, snapshots = asked.instance.name, node.hypervisor_of(asked.instance).snapshots()
@@ -44,7 +44,7 @@ async def backup_open(node: NodeState, asked: BackupOpen) -> OpenedMoment:
     return OpenedMoment(frozen=frozen, dirty=dirty)
 
 
-@answers(BackupClose, timeout_s=NORMAL_S)
+@answers(BackupClose)
 async def backup_close(node: NodeState, asked: BackupClose) -> None:
     hypervisor = node.hypervisor(asked.hypervisor)
     snapshots = hypervisor.snapshots()
@@ -53,13 +53,13 @@ async def backup_close(node: NodeState, asked: BackupClose) -> None:
     await _moments(node, asked.hypervisor).close(asked.name, kept=asked.kept)
 
 
-@answers(DiskBytes, timeout_s=NORMAL_S, changes=False)
+@answers(DiskBytes)
 async def disk_bytes(node: NodeState, asked: DiskBytes) -> int:
     async with _source(node, asked.instance, asked.disk, running=asked.running) as source:
         return await source.size()
 
 
-@answers(BackupScan, timeout_s=SLOW_S, changes=False)
+@answers(BackupScan)
 async def backup_scan(node: NodeState, asked: BackupScan) -> ChunkPiece:
     sealing = Sealing(asked.key, asked.instance.uuid)
     async with _source(node, asked.instance, asked.disk, running=asked.running) as source:
@@ -69,7 +69,7 @@ async def backup_scan(node: NodeState, asked: BackupScan) -> ChunkPiece:
             raise BlockDeviceError(f"Disk {asked.disk} of {asked.instance.name} cannot be read: {err}") from err
 
 
-@answers(BackupFill, timeout_s=SLOW_S)
+@answers(BackupFill)
 async def backup_fill(node: NodeState, asked: BackupFill) -> str:
     sealing = Sealing(asked.key, asked.source_uuid)
     span = (asked.first, asked.end)
@@ -82,12 +82,12 @@ async def backup_fill(node: NodeState, asked: BackupFill) -> str:
     return boot_identity()
 
 
-@answers(SignOfLife, timeout_s=NORMAL_S, changes=False)
+@answers(SignOfLife)
 async def sign_of_life(node: NodeState, asked: SignOfLife) -> str:
     return await node.hypervisor(asked.hypervisor).devices.sign_of_life(asked.name, asked.words)
 
 
-@answers(ForgetSigns, timeout_s=NORMAL_S)
+@answers(ForgetSigns)
 async def forget_signs(node: NodeState, asked: ForgetSigns) -> None:
     await node.hypervisor(asked.hypervisor).devices.forget_signs(asked.name)
 

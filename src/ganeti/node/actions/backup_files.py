@@ -26,7 +26,7 @@ from ganeti.model.node_calls.backup_files import (
 )
 from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.actions.instances import start_on
-from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.backups import served, volumes
 from ganeti.node.backups.fat_files import FatFiles
 from ganeti.node.backups.guest_files import GuestFiles
@@ -43,13 +43,13 @@ _TAKEN = "file"
 _READERS: Final[dict[str, type[GuestFiles]]] = {volumes.FAT: FatFiles, volumes.XFS: XfsFiles}
 
 
-@answers(BackupServe, timeout_s=NORMAL_S)
+@answers(BackupServe)
 async def backup_serve(node: NodeState, asked: BackupServe) -> None:
     task = ServedChain(instance_uuid=asked.instance_uuid, chain=asked.chain, sizes=asked.sizes, key=asked.key)
     await served.serve(node.world, asked.name, task)
 
 
-@answers(BackupUnserve, timeout_s=NORMAL_S)
+@answers(BackupUnserve)
 async def backup_unserve(node: NodeState, asked: BackupUnserve) -> None:
     for disk in range(asked.disks):
         await shown.hide(node.world, _shown_as(asked.name, disk))
@@ -57,7 +57,7 @@ async def backup_unserve(node: NodeState, asked: BackupUnserve) -> None:
     await in_thread(shutil.rmtree, _spool(node, asked.name), ignore_errors=True)
 
 
-@answers(BackupRoom, timeout_s=NORMAL_S, changes=False)
+@answers(BackupRoom)
 async def backup_room(node: NodeState, asked: BackupRoom) -> int:
     del asked
     directory = node.paths.backup_scratch_dir
@@ -67,7 +67,7 @@ async def backup_room(node: NodeState, asked: BackupRoom) -> int:
         raise BlockDeviceError(f"{directory} cannot be used on node {node.world.node_name}: {err.strerror}") from err
 
 
-@answers(BackupBoot, timeout_s=NORMAL_S)
+@answers(BackupBoot)
 async def backup_boot(node: NodeState, asked: BackupBoot) -> None:
     """Each disk is an image over the served one."""
     spool = _spool(node, asked.name)
@@ -86,7 +86,7 @@ async def backup_boot(node: NodeState, asked: BackupBoot) -> None:
     await start_on(node, asked.instance, disks)
 
 
-@answers(BackupFileSystems, timeout_s=SLOW_S)
+@answers(BackupFileSystems)
 async def backup_file_systems(node: NodeState, asked: BackupFileSystems) -> list[FileSystem]:
     found = []
     for disk in asked.disks:
@@ -94,13 +94,13 @@ async def backup_file_systems(node: NodeState, asked: BackupFileSystems) -> list
     return found
 
 
-@answers(BackupFiles, timeout_s=SLOW_S)
+@answers(BackupFiles)
 async def backup_files(node: NodeState, asked: BackupFiles) -> FoundPath | None:
     with volumes.opened(await _disk(node, asked.name, asked.file_system.disk)) as descriptor:
         return await _files(node, asked.name, asked.file_system, descriptor).find(asked.path)
 
 
-@answers(BackupTakeFile, timeout_s=DAY_S)
+@answers(BackupTakeFile)
 async def backup_take_file(node: NodeState, asked: BackupTakeFile) -> int:
     target = f"{_spool(node, asked.name)}/{_TAKEN}"
     with volumes.opened(await _disk(node, asked.name, asked.file_system.disk)) as descriptor:
@@ -108,12 +108,12 @@ async def backup_take_file(node: NodeState, asked: BackupTakeFile) -> int:
     return os.stat(target).st_size
 
 
-@answers(BackupReadFile, timeout_s=NORMAL_S, changes=False)
+@answers(BackupReadFile)
 async def backup_read_file(node: NodeState, asked: BackupReadFile) -> bytes:
     return await in_thread(_piece, f"{_spool(node, asked.name)}/{_TAKEN}", asked.offset)
 
 
-@answers(FetchedWrite, timeout_s=NORMAL_S)
+@answers(FetchedWrite)
 async def fetched_write(node: NodeState, asked: FetchedWrite) -> str:
     path = _fetched(node, asked.name)
     try:
@@ -125,7 +125,7 @@ async def fetched_write(node: NodeState, asked: FetchedWrite) -> str:
     return path
 
 
-@answers(FetchedDiscard, timeout_s=NORMAL_S)
+@answers(FetchedDiscard)
 async def fetched_discard(node: NodeState, asked: FetchedDiscard) -> None:
     await in_thread(image_io.unlink, _fetched(node, asked.name))
 

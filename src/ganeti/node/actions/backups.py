@@ -24,7 +24,7 @@ from ganeti.model.node_calls.backups import (
     Kept,
     StoredDisk,
 )
-from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.backups.interface import BackupStore
 from ganeti.node.backups.places import store_of
 from ganeti.node.state import NodeState
@@ -61,7 +61,7 @@ def _require_same_boot(asked: BackupAppend | BackupFinish | BackupPublish) -> No
         raise BlockDeviceError(f"This node has restarted while backup {asked.id} was made: begin it again")
 
 
-@answers(BackupList, timeout_s=FAST_S, changes=False)
+@answers(BackupList)
 async def backup_list(node: NodeState, asked: BackupList) -> Kept:
     del asked
     return await _at_work(node, _store(node).listed)
@@ -81,13 +81,13 @@ async def backup_append(node: NodeState, asked: BackupAppend) -> int:
     )
 
 
-@answers(BackupFinish, timeout_s=DAY_S)
+@answers(BackupFinish)
 async def backup_finish(node: NodeState, asked: BackupFinish) -> list[StoredDisk]:
     _require_same_boot(asked)
     return await _at_work(node, _store(node).finish, asked.instance_uuid, asked.id)
 
 
-@answers(BackupPublish, timeout_s=SLOW_S)
+@answers(BackupPublish)
 async def backup_publish(node: NodeState, asked: BackupPublish) -> None:
     _require_same_boot(asked)
     await _at_work(node, _store(node).publish, asked.instance_uuid, asked.id, asked.generation, asked.manifest)
@@ -99,7 +99,7 @@ async def backup_discard(node: NodeState, asked: BackupDiscard) -> None:
     await _at_work(node, _store(node).discard, asked.instance_uuid, asked.id)
 
 
-@answers(BackupMerge, timeout_s=DAY_S)
+@answers(BackupMerge)
 async def backup_merge(node: NodeState, asked: BackupMerge) -> list[StoredDisk]:
     return await _at_work(
         node,
@@ -112,7 +112,7 @@ async def backup_merge(node: NodeState, asked: BackupMerge) -> list[StoredDisk]:
     )
 
 
-@answers(BackupRemove, timeout_s=SLOW_S)
+@answers(BackupRemove)
 async def backup_remove(node: NodeState, asked: BackupRemove) -> bool:
     removed = await _at_work(node, _store(node).remove, asked.instance_uuid, asked.id)
     if removed:
@@ -125,24 +125,24 @@ async def backup_note(node: NodeState, asked: BackupNote) -> None:
     await _at_work(node, _store(node).note, asked.instance_uuid, asked.id, asked.proof)
 
 
-@answers(BackupStored, timeout_s=SLOW_S, changes=False)
+@answers(BackupStored)
 async def backup_stored(node: NodeState, asked: BackupStored) -> list[StoredDisk]:
     return await _at_work(node, _store(node).stored, asked.instance_uuid, asked.link)
 
 
-@answers(BackupDigests, timeout_s=NORMAL_S, changes=False)
+@answers(BackupDigests)
 async def backup_digests(node: NodeState, asked: BackupDigests) -> bytes:
     store = _store(node)
     return await _at_work(node, store.digests, asked.instance_uuid, asked.chain, asked.disk, asked.first, asked.count)
 
 
-@answers(BackupChunks, timeout_s=NORMAL_S, changes=False)
+@answers(BackupChunks)
 async def backup_chunks(node: NodeState, asked: BackupChunks) -> ChunkPiece:
     store = _store(node)
     return await _at_work(node, store.chunks, asked.instance_uuid, asked.chain, asked.disk, asked.first, asked.end)
 
 
-@answers(BackupCheck, timeout_s=SLOW_S, changes=False)
+@answers(BackupCheck)
 async def backup_check(node: NodeState, asked: BackupCheck) -> int:
     return await _at_work(node, _check, _store(node), asked)
 

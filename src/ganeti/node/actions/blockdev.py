@@ -32,7 +32,7 @@ from ganeti.model.node_calls.disks import (
     FoundDisk,
 )
 from ganeti.model.node_requests import AttachedDisk, DiskSpec
-from ganeti.node.actions.registry import FAST_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.copying import copy_disk
@@ -43,25 +43,25 @@ _LOOKED_AT_ONCE = 4
 """Each look may start programs."""
 
 
-@answers(BlockdevCheckNew, changes=False)
+@answers(BlockdevCheckNew)
 async def blockdev_check_new(node: NodeState, asked: BlockdevCheckNew) -> None:
     for disk in asked.disks:
         await node.template_of(disk).check_new(disk)
 
 
-@answers(BlockdevCreate, timeout_s=SLOW_S)
+@answers(BlockdevCreate)
 async def blockdev_create(node: NodeState, asked: BlockdevCreate) -> None:
     disk = asked.disk
     await node.template_of(disk).create(disk)
     node.world.log(f"disk {disk.label} of {disk.size_mib} MiB made")
 
 
-@answers(BlockdevWipe, timeout_s=SLOW_S)
+@answers(BlockdevWipe)
 async def blockdev_wipe(node: NodeState, asked: BlockdevWipe) -> None:
     await node.template_of(asked.disk).wipe(asked.disk, asked.offset_mib, asked.size_mib)
 
 
-@answers(BlockdevConvert, timeout_s=SLOW_S)
+@answers(BlockdevConvert)
 async def blockdev_convert(node: NodeState, asked: BlockdevConvert) -> None:
     disks = [
         await node.template_of(disk).as_file(await node.template_of(disk).activate(disk, asked.owner))
@@ -78,7 +78,7 @@ async def blockdev_remove(node: NodeState, asked: BlockdevRemove) -> None:
     node.world.log(f"disk {disk.label} removed")
 
 
-@answers(BlockdevRenew, timeout_s=SLOW_S)
+@answers(BlockdevRenew)
 async def blockdev_renew(node: NodeState, asked: BlockdevRenew) -> None:
     disk, template = asked.disk, node.template_of(asked.disk)
     if asked.only_unusable and (found := await template.find(disk)) is not None and found.ldisk_status != FAULTY:
@@ -90,7 +90,7 @@ async def blockdev_renew(node: NodeState, asked: BlockdevRenew) -> None:
     node.world.log(f"copy of disk {disk.label} made anew")
 
 
-@answers(BlockdevForgetReplaced, timeout_s=SLOW_S)
+@answers(BlockdevForgetReplaced)
 async def blockdev_forget_replaced(node: NodeState, asked: BlockdevForgetReplaced) -> None:
     await node.template_of(asked.disk).forget_replaced(asked.disk)
 
@@ -119,12 +119,12 @@ async def blockdev_shutdown(node: NodeState, asked: BlockdevShutdown) -> None:
     await node.template_of(asked.disk).deactivate(asked.disk)
 
 
-@answers(BlockdevFind, changes=False)
+@answers(BlockdevFind)
 async def blockdev_find(node: NodeState, asked: BlockdevFind) -> DiskStatus | None:
     return await node.template_of(asked.disk).find(asked.disk)
 
 
-@answers(BlockdevFindEach, changes=False)
+@answers(BlockdevFindEach)
 async def blockdev_find_each(node: NodeState, asked: BlockdevFindEach) -> list[FoundDisk]:
     places = asyncio.Semaphore(_LOOKED_AT_ONCE)
 
@@ -138,7 +138,7 @@ async def blockdev_find_each(node: NodeState, asked: BlockdevFindEach) -> list[F
     return await asyncio.gather(*map(look, asked.disks))
 
 
-@answers(BlockdevGrow, timeout_s=SLOW_S)
+@answers(BlockdevGrow)
 async def blockdev_grow(node: NodeState, asked: BlockdevGrow) -> None:
     disk = asked.disk
     amount_mib = asked.amount_mib
@@ -155,7 +155,7 @@ async def blockdev_ungrow(node: NodeState, asked: BlockdevUngrow) -> None:
         node.world.log(f"disk {disk.label} has {disk.size_mib} MiB again")
 
 
-@answers(BlockdevGetdimensions, changes=False)
+@answers(BlockdevGetdimensions)
 async def blockdev_getdimensions(node: NodeState, asked: BlockdevGetdimensions) -> list[tuple[int, int | None] | None]:
     found = [await node.template_of(disk).find(disk) for disk in asked.disks]
     return [
@@ -168,12 +168,12 @@ async def blockdev_steal(node: NodeState, asked: BlockdevSteal) -> None:
     await node.template_of(asked.disk).steal(asked.disk, asked.owner, asked.reason)
 
 
-@answers(FileStorageDirCreate, timeout_s=FAST_S)
+@answers(FileStorageDirCreate)
 async def file_storage_dir_create(node: NodeState, asked: FileStorageDirCreate) -> None:
     await in_thread(_make_directory, AllowedPaths(node.paths), asked.file_storage_dir)
 
 
-@answers(FileStorageDirRemove, timeout_s=FAST_S)
+@answers(FileStorageDirRemove)
 async def file_storage_dir_remove(node: NodeState, asked: FileStorageDirRemove) -> None:
     await in_thread(_remove_directory, AllowedPaths(node.paths), asked.file_storage_dir)
 

@@ -20,7 +20,7 @@ from ganeti.model.node_calls.candidate_keys import (
 )
 from ganeti.node import ssh_key_lines
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system.files import write_atomically
 
@@ -36,7 +36,7 @@ def authorized_keys_path(paths: Paths) -> str:
     return paths.under("/root/.ssh/authorized_keys")
 
 
-@answers(CandidateKeys, timeout_s=FAST_S, changes=False)
+@answers(CandidateKeys)
 async def candidate_keys(node: NodeState, asked: CandidateKeys) -> KeysOfCandidate:
     return KeysOfCandidate(
         authority_key=read_text(node.paths.authority_key),
@@ -44,7 +44,7 @@ async def candidate_keys(node: NodeState, asked: CandidateKeys) -> KeysOfCandida
     )
 
 
-@answers(RootPublicKey, timeout_s=FAST_S, changes=False)
+@answers(RootPublicKey)
 async def root_public_key(node: NodeState, asked: RootPublicKey) -> str | None:
     kind = asked.kind
     if kind not in KEY_KINDS:
@@ -53,7 +53,7 @@ async def root_public_key(node: NodeState, asked: RootPublicKey) -> str | None:
     return text if ssh_key_lines.is_public_key(text) else None
 
 
-@answers(NodeDemoteFromMc, timeout_s=FAST_S)
+@answers(NodeDemoteFromMc)
 async def node_demote_from_mc(node: NodeState, asked: NodeDemoteFromMc) -> None:
     if asked.master == node.world.node_name:
         raise NodeCallError(f"{asked.master} is the master: it stays a candidate")
@@ -62,7 +62,7 @@ async def node_demote_from_mc(node: NodeState, asked: NodeDemoteFromMc) -> None:
         node.world.log(f"no master candidate any more: {', '.join(map(os.path.basename, removed))} removed")
 
 
-@answers(NodeSshKeyAdd, timeout_s=FAST_S)
+@answers(NodeSshKeyAdd)
 async def node_ssh_key_add(node: NodeState, asked: NodeSshKeyAdd) -> None:
     keys = asked.keys
     for uuid, texts in keys.items():
@@ -80,7 +80,7 @@ async def node_ssh_key_add(node: NodeState, asked: NodeSshKeyAdd) -> None:
         node.world.log(f"ssh keys of {len(keys)} nodes entered")
 
 
-@answers(NodeSshKeyRemove, timeout_s=FAST_S)
+@answers(NodeSshKeyRemove)
 async def node_ssh_key_remove(node: NodeState, asked: NodeSshKeyRemove) -> None:
     nodes = asked.nodes
     for uuid in nodes:

@@ -22,7 +22,7 @@ from ganeti.model.node_calls.certificates import (
     UseCertificate,
 )
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
@@ -35,7 +35,7 @@ _FORMER_MAX = 8
 _NODE_MODE = 0o440
 
 
-@answers(ShownCertificate, timeout_s=FAST_S, changes=False)
+@answers(ShownCertificate)
 async def shown_certificate(node: NodeState, asked: ShownCertificate) -> CertificateState:
     """Raises `NodeCallError` where there is none."""
     from ganeti.node import certificates
@@ -55,7 +55,7 @@ async def shown_certificate(node: NodeState, asked: ShownCertificate) -> Certifi
     )
 
 
-@answers(MakeAuthority, timeout_s=FAST_S, changes=False)
+@answers(MakeAuthority)
 async def make_authority(node: NodeState, asked: MakeAuthority) -> NewAuthorityPair:
     from ganeti.node.certificates import create_authority
 
@@ -63,7 +63,7 @@ async def make_authority(node: NodeState, asked: MakeAuthority) -> NewAuthorityP
     return NewAuthorityPair(key=made.key, certificate=made.certificate)
 
 
-@answers(RequestCertificate, timeout_s=FAST_S)
+@answers(RequestCertificate)
 async def request_certificate(node: NodeState, asked: RequestCertificate) -> str:
     from ganeti.node import certificates
 
@@ -72,7 +72,7 @@ async def request_certificate(node: NodeState, asked: RequestCertificate) -> str
     return request
 
 
-@answers(IssueCertificate, timeout_s=FAST_S, changes=False)
+@answers(IssueCertificate)
 async def issue_certificate(node: NodeState, asked: IssueCertificate) -> str:
     """Raises `NodeCallError` on a node without the authority's key, `ParameterError` for a request that is none."""
     from ganeti.node.certificates import sign_request
@@ -80,7 +80,7 @@ async def issue_certificate(node: NodeState, asked: IssueCertificate) -> str:
     return sign_request(_authority(node), asked.request, asked.node, asked.cluster, asked.addresses, asked.days)
 
 
-@answers(StageCertificate, timeout_s=FAST_S)
+@answers(StageCertificate)
 async def stage_certificate(node: NodeState, asked: StageCertificate) -> str:
     """Raises `ParameterError` for a certificate that is not for the key here, or of an authority not known here."""
     from ganeti.node import certificates
@@ -99,7 +99,7 @@ async def stage_certificate(node: NodeState, asked: StageCertificate) -> str:
     return digest
 
 
-@answers(UseCertificate, timeout_s=FAST_S)
+@answers(UseCertificate)
 async def use_certificate(node: NodeState, asked: UseCertificate) -> None:
     """Raises `ExecutionError` where no such certificate is staged."""
     from ganeti.node.certificates import digest
@@ -120,7 +120,7 @@ async def use_certificate(node: NodeState, asked: UseCertificate) -> None:
         _remove(path)
 
 
-@answers(ForgetFormer, timeout_s=FAST_S)
+@answers(ForgetFormer)
 async def forget_former(node: NodeState, asked: ForgetFormer) -> None:
     for path in former_certificates(node.paths):
         _remove(path)

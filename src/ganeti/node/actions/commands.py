@@ -6,9 +6,10 @@ import fcntl
 import os
 
 from ganeti.base.errors import CommandError, ExecutionError
+from ganeti.model.node_calls import SLOW_S
 from ganeti.model.node_calls.commands import NodePowercycle, RepairCommand, RestrictedCommand
 from ganeti.node import white_list
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 LOCK_TIMEOUT_S = 8.0
@@ -20,7 +21,7 @@ _REBOOT = "/sbin/reboot"
 _scheduled: set[asyncio.Future[None]] = set()
 
 
-@answers(RestrictedCommand, timeout_s=SLOW_S)
+@answers(RestrictedCommand)
 async def restricted_command(node: NodeState, asked: RestrictedCommand) -> str:
     """Run a command of the white list, without arguments; raises `ExecutionError`, whose reason is in the log."""
     directory = node.paths.restricted_commands_dir
@@ -29,13 +30,13 @@ async def restricted_command(node: NodeState, asked: RestrictedCommand) -> str:
     return await _run_allowed(node, directory, asked.name, b"")
 
 
-@answers(RepairCommand, timeout_s=SLOW_S)
+@answers(RepairCommand)
 async def repair_command(node: NodeState, asked: RepairCommand) -> str:
     """Run a repair command with what it is given to read; raises as `restricted_command`."""
     return await _run_allowed(node, node.paths.repair_commands_dir, asked.name, asked.input.encode())
 
 
-@answers(NodePowercycle, timeout_s=NORMAL_S)
+@answers(NodePowercycle)
 async def node_powercycle(node: NodeState, asked: NodePowercycle) -> str:
     """Restart the machine shortly after the answer; raises `ExecutionError` where it has no program for that."""
     program = node.paths.under(_REBOOT)

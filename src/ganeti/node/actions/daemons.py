@@ -9,12 +9,13 @@ import sys
 
 from ganeti.base.errors import CommandError, GanetiError, ParameterError
 from ganeti.base.names import shown
+from ganeti.model.node_calls import FAST_S, URGENT_S
 from ganeti.model.node_calls.daemons import GetWatcherPause, NodeEnsureDaemon, NodeLeaveCluster, SetWatcherPause
 from ganeti.model.node_calls.mastership import MasterEnded, NodeStopMaster
 from ganeti.model.node_calls.node import WatcherRun
 from ganeti.node.actions.candidate_keys import forget_ssh_keys
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system.files import write_atomically
 
@@ -36,7 +37,7 @@ def own_program(name: str) -> str:
     return next((path for path in own if os.access(path, os.X_OK)), f"{os.path.dirname(sys.executable)}/{name}")
 
 
-@answers(WatcherRun, timeout_s=FAST_S, changes=False)
+@answers(WatcherRun)
 async def watcher_run(node: NodeState, asked: WatcherRun) -> bool:
     """What it has to say is in its log; disks are left to its usual round."""
     if not _UUID.fullmatch(asked.group):
@@ -48,7 +49,7 @@ async def watcher_run(node: NodeState, asked: WatcherRun) -> bool:
     return ended.status == 0
 
 
-@answers(NodeEnsureDaemon, timeout_s=URGENT_S)
+@answers(NodeEnsureDaemon)
 async def node_ensure_daemon(node: NodeState, asked: NodeEnsureDaemon) -> None:
     daemon = asked.daemon
     if daemon not in STARTABLE:
@@ -57,7 +58,7 @@ async def node_ensure_daemon(node: NodeState, asked: NodeEnsureDaemon) -> None:
     node.world.log(f"{daemon} {'started' if asked.run else 'stopped'}")
 
 
-@answers(GetWatcherPause, timeout_s=URGENT_S, changes=False)
+@answers(GetWatcherPause)
 async def get_watcher_pause(node: NodeState, asked: GetWatcherPause) -> float | None:
     text = read_text(node.paths.watcher_pause_file)
     try:
@@ -67,7 +68,7 @@ async def get_watcher_pause(node: NodeState, asked: GetWatcherPause) -> float | 
     return until if until is not None and until > node.world.now_s() else None
 
 
-@answers(SetWatcherPause, timeout_s=URGENT_S)
+@answers(SetWatcherPause)
 async def set_watcher_pause(node: NodeState, asked: SetWatcherPause) -> None:
     until = asked.until
     if until is None:
@@ -79,7 +80,7 @@ async def set_watcher_pause(node: NodeState, asked: SetWatcherPause) -> None:
     node.world.log(f"watcher pauses until {int(until)}")
 
 
-@answers(NodeStopMaster, timeout_s=URGENT_S, changes=False, takes_slot=False)
+@answers(NodeStopMaster)
 async def node_stop_master(node: NodeState, asked: NodeStopMaster) -> MasterEnded:
     ended = await node.replica.stop_master()
     if ended.daemons:
@@ -87,7 +88,7 @@ async def node_stop_master(node: NodeState, asked: NodeStopMaster) -> MasterEnde
     return ended
 
 
-@answers(NodeLeaveCluster, timeout_s=URGENT_S)
+@answers(NodeLeaveCluster)
 async def node_leave_cluster(node: NodeState, asked: NodeLeaveCluster) -> None:
     await node.forget_copy()
     await _stop_others(node)

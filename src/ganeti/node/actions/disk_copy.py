@@ -21,19 +21,19 @@ from ganeti.model.node_calls.disk_copy import (
     Piece,
 )
 from ganeti.model.node_requests import DiskSpec
-from ganeti.node.actions.registry import FAST_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage import compression, pieces
 from ganeti.node.storage.image_io import in_thread
 from ganeti.system.boot import boot_identity
 
 
-@answers(CompressionFault, timeout_s=FAST_S, changes=False)
+@answers(CompressionFault)
 async def compression_fault(node: NodeState, asked: CompressionFault) -> str:
     return await compression.fault(node.world, asked.tool)
 
 
-@answers(BlockdevRead, timeout_s=NORMAL_S, changes=False)
+@answers(BlockdevRead)
 async def blockdev_read(node: NodeState, asked: BlockdevRead) -> Piece:
     path = await node.template_of(asked.disk).stored_path(asked.disk)
     return await packed(node, await in_thread(pieces.read, path, asked.offset), asked.compression)
@@ -44,7 +44,7 @@ async def packed(node: NodeState, piece: Piece, tool: str) -> Piece:
     return replace(piece, data=await compression.compress(node.world, tool, piece.data)) if piece.data else piece
 
 
-@answers(BlockdevCopyBegin, timeout_s=SLOW_S)
+@answers(BlockdevCopyBegin)
 async def blockdev_copy_begin(node: NodeState, asked: BlockdevCopyBegin) -> str:
     await node.template_of(asked.disk).begin_copy(asked.disk, asked.size)
     return boot_identity()
@@ -58,14 +58,14 @@ async def blockdev_copy_write(node: NodeState, asked: BlockdevCopyWrite) -> int:
     return await in_thread(pieces.write, path, asked.offset, data)
 
 
-@answers(BlockdevCopyEnd, timeout_s=SLOW_S)
+@answers(BlockdevCopyEnd)
 async def blockdev_copy_end(node: NodeState, asked: BlockdevCopyEnd) -> None:
     _require_same_boot(asked.disk, asked.boot)
     await node.template_of(asked.disk).end_copy(asked.disk)
     node.world.log(f"disk {asked.disk.logical_id[-1]} of {asked.disk.size_mib} MiB copied from another node")
 
 
-@answers(InstanceDisksArrived, changes=False)
+@answers(InstanceDisksArrived)
 async def instance_disks_arrived(node: NodeState, asked: InstanceDisksArrived) -> Arrived:
     found: list[Any] = [await node.template_of(disk).find(disk) for disk in asked.instance.disks]
     return Arrived(settled=all(status is not None for status in found))

@@ -12,11 +12,11 @@ from ganeti.model.node_calls.disk_transfer import (
     InstanceStopSending,
 )
 from ganeti.model.node_calls.hotplug import MirrorProgress
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 
-@answers(InstanceReceiveDisks, timeout_s=NORMAL_S)
+@answers(InstanceReceiveDisks)
 async def instance_receive_disks(node: NodeState, asked: InstanceReceiveDisks) -> DiskDoor:
     """On the target, after `accept_instance`."""
     door = await node.hypervisor_of(asked.instance).devices.receive_disks(asked.instance, asked.address)
@@ -24,32 +24,32 @@ async def instance_receive_disks(node: NodeState, asked: InstanceReceiveDisks) -
     return door
 
 
-@answers(InstanceSendDisks, timeout_s=NORMAL_S)
+@answers(InstanceSendDisks)
 async def instance_send_disks(node: NodeState, asked: InstanceSendDisks) -> list[MirrorProgress]:
     """On the source, before `instance_migrate`."""
     return await node.hypervisor_of(asked.instance).devices.send_disks(asked.instance, asked.door)
 
 
-@answers(InstanceHandOverDisks, timeout_s=NORMAL_S)
+@answers(InstanceHandOverDisks)
 async def instance_hand_over_disks(node: NodeState, asked: InstanceHandOverDisks) -> None:
     """On the source, at its switchover."""
     await node.hypervisor_of(asked.instance).devices.hand_over_disks(asked.instance)
     node.world.log(f"instance {asked.instance.name}: its disks are whole on the node that it moves to")
 
 
-@answers(InstanceDisksReceived, timeout_s=NORMAL_S)
+@answers(InstanceDisksReceived)
 async def instance_disks_received(node: NodeState, asked: InstanceDisksReceived) -> None:
     """On the target, after `instance_hand_over_disks`."""
     await node.hypervisor_of(asked.instance).devices.disks_received(asked.instance)
 
 
-@answers(InstanceStopSending, timeout_s=SLOW_S)
+@answers(InstanceStopSending)
 async def instance_stop_sending(node: NodeState, asked: InstanceStopSending) -> None:
     """On the source, where the move is taken back."""
     await node.hypervisor_of(asked.instance).devices.stop_sending(asked.instance)
 
 
-@answers(InstanceCopyRemove, timeout_s=SLOW_S)
+@answers(InstanceCopyRemove)
 async def instance_copy_remove(node: NodeState, asked: InstanceCopyRemove) -> None:
     """On the target, where the move is taken back."""
     if await node.hypervisor_of(asked.instance).info(asked.instance.name) is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
 from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.model.node_calls import DAY_S
 from ganeti.model.node_calls.exports import (
     EXPORTED,
     Dumped,
@@ -28,7 +29,7 @@ from ganeti.model.node_calls.exports import (
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node import dump_file, runs
 from ganeti.node.actions.instances import attach_files
-from ganeti.node.actions.registry import DAY_S, FAST_S, NORMAL_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.actions.snapshots import snapshots_of
 from ganeti.node.export_room import FULL, is_full, no_room
 from ganeti.node.exports import Exports
@@ -60,7 +61,7 @@ def _telling_of_room(path: str) -> Iterator[None]:
         raise
 
 
-@answers(ExportDump, timeout_s=DAY_S)
+@answers(ExportDump)
 async def export_dump(node: NodeState, asked: ExportDump) -> Dumped:
     """Run the export script of the instance's OS on one of its disks (which are assembled if they were not)."""
     return await runs.endable(asked.token, _dump(node, asked))
@@ -90,7 +91,7 @@ async def _dump(node: NodeState, asked: ExportDump) -> Dumped:
     return Dumped(boot=boot_identity(), sha256=sha256)
 
 
-@answers(ExportCopyDisks, timeout_s=DAY_S)
+@answers(ExportCopyDisks)
 async def export_copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     await runs.endable(asked.token, _copy_disks(node, asked))
 
@@ -107,7 +108,7 @@ async def _copy_disks(node: NodeState, asked: ExportCopyDisks) -> None:
     node.world.log(f"{len(paths)} disks of instance {asked.instance.name} copied while it runs")
 
 
-@answers(ExportSnapshotDisks, timeout_s=SLOW_S)
+@answers(ExportSnapshotDisks)
 async def export_snapshot_disks(node: NodeState, asked: ExportSnapshotDisks) -> None:
     instance, exports = asked.instance, Exports(node.paths)
     await _at_work(exports.begin, asked.directory)
@@ -126,7 +127,7 @@ async def export_snapshot_disks(node: NodeState, asked: ExportSnapshotDisks) -> 
     node.world.log(f"{len(instance.disks)} disks of instance {instance.name} kept as they are for an export")
 
 
-@answers(ExportRemoveSnapshots, timeout_s=SLOW_S)
+@answers(ExportRemoveSnapshots)
 async def export_remove_snapshots(node: NodeState, asked: ExportRemoveSnapshots) -> None:
     await _remove_snapshots(node, asked.instance)
 
@@ -136,19 +137,19 @@ async def _remove_snapshots(node: NodeState, instance: InstanceSpec) -> None:
         await snapshots_of(node, disk).remove(disk, EXPORTED)
 
 
-@answers(ExportEndCopies, timeout_s=NORMAL_S, takes_slot=False)
+@answers(ExportEndCopies)
 async def export_end_copies(node: NodeState, asked: ExportEndCopies) -> None:
     if asked.token:
         await runs.end(asked.token)
     await node.hypervisor(asked.hypervisor).devices.end_copies(asked.name)
 
 
-@answers(ExportDumpSizes, timeout_s=FAST_S, changes=False)
+@answers(ExportDumpSizes)
 async def export_dump_sizes(node: NodeState, asked: ExportDumpSizes) -> list[int]:
     return await _at_work(Exports(node.paths).dump_sizes, asked.directory, asked.dumps)
 
 
-@answers(ExportDamagedDumps, timeout_s=DAY_S, changes=False)
+@answers(ExportDamagedDumps)
 async def export_damaged_dumps(node: NodeState, asked: ExportDamagedDumps) -> list[str]:
     return await runs.endable(asked.token, _damaged(node, asked))
 
@@ -161,13 +162,13 @@ async def _damaged(node: NodeState, asked: ExportDamagedDumps) -> list[str]:
     return []
 
 
-@answers(ExportProgress, timeout_s=FAST_S, changes=False)
+@answers(ExportProgress)
 async def export_progress(node: NodeState, asked: ExportProgress) -> int:
     del node
     return runs.progress(asked.token).bytes
 
 
-@answers(ExportFinish, timeout_s=SLOW_S)
+@answers(ExportFinish)
 async def export_finish(node: NodeState, asked: ExportFinish) -> None:
     """All dumps are here: they are an export from now on."""
     if asked.boot and asked.boot != boot_identity():
@@ -183,13 +184,13 @@ async def export_discard(node: NodeState, asked: ExportDiscard) -> None:
     await _at_work(Exports(node.paths).discard, asked.name)
 
 
-@answers(ExportList, timeout_s=FAST_S, changes=False)
+@answers(ExportList)
 async def export_list(node: NodeState, asked: ExportList) -> list[str]:
     del asked
     return await _at_work(Exports(node.paths).listed)
 
 
-@answers(ExportInfo, timeout_s=FAST_S, changes=False)
+@answers(ExportInfo)
 async def export_info(node: NodeState, asked: ExportInfo) -> str:
     return await _at_work(Exports(node.paths).config, asked.directory)
 
@@ -202,7 +203,7 @@ async def export_remove(node: NodeState, asked: ExportRemove) -> bool:
     return removed
 
 
-@answers(ImportDump, timeout_s=DAY_S)
+@answers(ImportDump)
 async def import_dump(node: NodeState, asked: ImportDump) -> None:
     """Run the import script of the instance's OS on one of its disks (which are assembled if they were not)."""
     await runs.endable(asked.token, _fill(node, asked))

@@ -18,7 +18,7 @@ from ganeti.model.node_calls.files import (
     UploadFile,
     WriteSsconfFiles,
 )
-from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
@@ -50,7 +50,7 @@ def uploadable(paths: Paths) -> dict[str, int]:
     }
 
 
-@answers(UploadFile, timeout_s=NORMAL_S)
+@answers(UploadFile)
 async def upload_file(node: NodeState, asked: UploadFile) -> None:
     path = asked.path
     mode = asked.mode
@@ -65,7 +65,7 @@ async def upload_file(node: NodeState, asked: UploadFile) -> None:
     node.world.log(f"file {path} replaced ({len(asked.content)} characters)")
 
 
-@answers(SharedFiles, timeout_s=NORMAL_S, changes=False)
+@answers(SharedFiles)
 async def shared_files(node: NodeState, asked: SharedFiles) -> list[SharedFile]:
     """The files that every node should have; raises `ExecutionError` for one that holds no text."""
     own = Paths()
@@ -81,7 +81,7 @@ async def shared_files(node: NodeState, asked: SharedFiles) -> list[SharedFile]:
     return found
 
 
-@answers(EtcHostsModify, timeout_s=NORMAL_S)
+@answers(EtcHostsModify)
 async def etc_hosts_modify(node: NodeState, asked: EtcHostsModify) -> None:
     entries = asked.entries
     for name, address in entries.items():
@@ -104,7 +104,7 @@ async def etc_hosts_modify(node: NodeState, asked: EtcHostsModify) -> None:
         node.world.log(f"/etc/hosts changed: {', '.join(entries)}")
 
 
-@answers(WriteSsconfFiles, timeout_s=NORMAL_S)
+@answers(WriteSsconfFiles)
 async def write_ssconf_files(node: NodeState, asked: WriteSsconfFiles) -> None:
     values = asked.values
     for key, value in values.items():
@@ -127,7 +127,7 @@ async def write_ssconf_files(node: NodeState, asked: WriteSsconfFiles) -> None:
         node.world.log(f"ssconf values replaced: {', '.join(changed)}")
 
 
-@answers(DifferingSsconf, timeout_s=NORMAL_S, changes=False)
+@answers(DifferingSsconf)
 async def differing_ssconf(node: NodeState, asked: DifferingSsconf) -> list[str]:
     for key in asked.digests:
         if not _SSCONF_KEY.fullmatch(key):
@@ -143,7 +143,7 @@ def _digest_of(path: str) -> str | None:
         return None
 
 
-@answers(AdoptClusterName, timeout_s=NORMAL_S)
+@answers(AdoptClusterName)
 async def adopt_cluster_name(node: NodeState, asked: AdoptClusterName) -> None:
     """Write the cluster's new name, by which this node tells its own cluster from others."""
     path = node.paths.ssconf_file("cluster_name")

@@ -14,24 +14,24 @@ from ganeti.model.node_calls.hotplug import (
 )
 from ganeti.node import exchange_note
 from ganeti.node.actions.instances import attach_disks, note_opened
-from ganeti.node.actions.registry import NORMAL_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 
-@answers(InstanceHotplugObstacles, timeout_s=URGENT_S, changes=False)
+@answers(InstanceHotplugObstacles)
 async def instance_hotplug_obstacles(node: NodeState, asked: InstanceHotplugObstacles) -> HotplugObstacles:
     """Why devices of a running guest cannot change."""
     return await node.hypervisor_of(asked.instance).devices.hotplug_obstacles(asked.instance.name)
 
 
-@answers(InstanceChangeNics, timeout_s=NORMAL_S)
+@answers(InstanceChangeNics)
 async def instance_change_nics(node: NodeState, asked: InstanceChangeNics) -> None:
     """Plug and unplug NICs of a guest while it runs."""
     await node.hypervisor_of(asked.instance).devices.change_nics(asked.instance)
     node.world.log(f"instance {asked.instance.name} given the NICs of its configuration")
 
 
-@answers(InstanceChangeDisks, timeout_s=NORMAL_S)
+@answers(InstanceChangeDisks)
 async def instance_change_disks(node: NodeState, asked: InstanceChangeDisks) -> None:
     """Plug and unplug disks of a guest while it runs."""
     hypervisor = node.hypervisor_of(asked.instance)
@@ -42,7 +42,7 @@ async def instance_change_disks(node: NodeState, asked: InstanceChangeDisks) -> 
     node.world.log(f"instance {asked.instance.name} given the disks of its configuration")
 
 
-@answers(InstanceChangeParameters, timeout_s=NORMAL_S)
+@answers(InstanceChangeParameters)
 async def instance_change_parameters(node: NodeState, asked: InstanceChangeParameters) -> list[str]:
     """Change parameters of a guest while it runs."""
     taken = await node.hypervisor_of(asked.instance).devices.change_parameters(asked.instance, asked.names)
@@ -51,7 +51,7 @@ async def instance_change_parameters(node: NodeState, asked: InstanceChangeParam
     return taken
 
 
-@answers(InstanceMirrorDisks, timeout_s=NORMAL_S)
+@answers(InstanceMirrorDisks)
 async def instance_mirror_disks(node: NodeState, asked: InstanceMirrorDisks) -> list[MirrorProgress]:
     """Copy disks of a guest while it runs."""
     targets = [await node.template_of(disk).activate(disk, asked.instance.name) for disk in asked.disks]
@@ -60,7 +60,7 @@ async def instance_mirror_disks(node: NodeState, asked: InstanceMirrorDisks) -> 
     return progress
 
 
-@answers(InstanceExchangeDisks, timeout_s=NORMAL_S)
+@answers(InstanceExchangeDisks)
 async def instance_exchange_disks(node: NodeState, asked: InstanceExchangeDisks) -> DisksExchanged:
     """Have a guest use the copies of its disks."""
     devices = node.hypervisor_of(asked.instance).devices

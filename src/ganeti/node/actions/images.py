@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.communication import nic_of
+from ganeti.model.node_calls import SLOW_S
 from ganeti.model.node_calls.images import DiskImage, HelperEnd, HelperStart
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node import images, metadata
 from ganeti.node.actions.instances import attach_disks, attach_files
 from ganeti.node.actions.migration import tell_metadata
-from ganeti.node.actions.registry import DAY_S, SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.node.storage.image_io import MIB, RAW, in_thread, unlink
 
@@ -20,7 +21,7 @@ _OWN_DISK = "helper"
 """Begins the UUID of the disk with the copy of the image."""
 
 
-@answers(DiskImage, timeout_s=DAY_S)
+@answers(DiskImage)
 async def disk_image(node: NodeState, asked: DiskImage) -> int:
     target = (await attach_files(node, asked.instance))[asked.index]
     if target.image_format == RAW:
@@ -46,7 +47,7 @@ async def _converted(node: NodeState, asked: DiskImage, target: AttachedDisk) ->
     return size
 
 
-@answers(HelperStart, timeout_s=DAY_S)
+@answers(HelperStart)
 async def helper_start(node: NodeState, asked: HelperStart) -> None:
     """The disks are assembled if they were not."""
     instance, path = asked.instance, _copy_path(node, asked.instance)
@@ -77,7 +78,7 @@ async def helper_start(node: NodeState, asked: HelperStart) -> None:
     node.world.log(f"helper guest of instance {instance.name} started from image {asked.image}")
 
 
-@answers(HelperEnd, timeout_s=SLOW_S)
+@answers(HelperEnd)
 async def helper_end(node: NodeState, asked: HelperEnd) -> None:
     """Without the copy of an image, no helper was started or it has ended: the guest of that name is the instance's."""
     path = _copy_path(node, asked.instance)

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+from ganeti.model.node_calls import SLOW_S
 from ganeti.model.node_calls.disks import DiskUse, InstanceDisksInUse
 from ganeti.model.node_calls.instances import (
     AllInstancesInfo,
@@ -28,7 +29,7 @@ from ganeti.model.node_calls.instances import (
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.migration import forget_migrated, tell_metadata, yield_disks
-from ganeti.node.actions.registry import DAY_S, NORMAL_S, SLOW_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.hypervisors.interface import RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
@@ -73,12 +74,12 @@ async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
         await node.template_of(disk).deactivate(disk)
 
 
-@answers(InstanceList, timeout_s=URGENT_S, changes=False)
+@answers(InstanceList)
 async def instance_list(node: NodeState, asked: InstanceList) -> list[str]:
     return [found.name for found in await find_instances(node, list(asked.hypervisors))]
 
 
-@answers(AllInstancesInfo, timeout_s=URGENT_S, changes=False)
+@answers(AllInstancesInfo)
 async def all_instances_info(node: NodeState, asked: AllInstancesInfo) -> list[FoundInstance]:
     return await find_instances(node, list(asked.hypervisors))
 
@@ -87,7 +88,7 @@ async def find_instances(node: NodeState, hypervisors: list[str]) -> list[FoundI
     return [_found(name, running) for name in hypervisors for running in await node.hypervisor(name).list_instances()]
 
 
-@answers(InstanceInfo, timeout_s=URGENT_S, changes=False)
+@answers(InstanceInfo)
 async def instance_info(node: NodeState, asked: InstanceInfo) -> FoundInstance | None:
     running = await node.hypervisor_of(asked.instance).info(asked.instance.name)
     return None if running is None else _found(asked.instance.hypervisor, running)
@@ -106,7 +107,7 @@ async def instance_disks_shutdown(node: NodeState, asked: InstanceDisksShutdown)
     await detach_disks(node, asked.instance)
 
 
-@answers(InstanceDisksRemove, timeout_s=SLOW_S)
+@answers(InstanceDisksRemove)
 async def instance_disks_remove(node: NodeState, asked: InstanceDisksRemove) -> Removed:
     for disk in reversed(asked.instance.disks):
         await node.template_of(disk).deactivate(disk)
@@ -121,7 +122,7 @@ async def instance_disks_steal(node: NodeState, asked: InstanceDisksSteal) -> No
         await node.template_of(disk).steal(disk, asked.instance.name, asked.reason)
 
 
-@answers(InstanceDisksInUse, timeout_s=URGENT_S, changes=False)
+@answers(InstanceDisksInUse)
 async def instance_disks_in_use(node: NodeState, asked: InstanceDisksInUse) -> list[DiskUse]:
     found = [await node.template_of(disk).use_of(disk) for disk in asked.instance.disks]
     return [use for use in found if use is not None]
@@ -150,7 +151,7 @@ async def instance_resize_disk(node: NodeState, asked: InstanceResizeDisk) -> No
     node.world.log(f"disk {disk.index} of instance {instance.name} has {disk.size_mib} MiB for the running guest")
 
 
-@answers(InstanceShutdown, timeout_s=SLOW_S)
+@answers(InstanceShutdown)
 async def instance_shutdown(node: NodeState, asked: InstanceShutdown) -> None:
     instance = asked.instance
     hypervisor = node.hypervisor_of(instance)
@@ -161,7 +162,7 @@ async def instance_shutdown(node: NodeState, asked: InstanceShutdown) -> None:
         node.world.log(f"instance {instance.name} stopped, it was {found.state}")
 
 
-@answers(InstanceReboot, timeout_s=SLOW_S)
+@answers(InstanceReboot)
 async def instance_reboot(node: NodeState, asked: InstanceReboot) -> None:
     instance = asked.instance
     hard = asked.hard
@@ -180,17 +181,17 @@ async def instance_balloon_memory(node: NodeState, asked: InstanceBalloonMemory)
     node.world.log(f"instance {instance.name} given {asked.memory_mib} MiB of memory")
 
 
-@answers(InstanceConsoleInfo, timeout_s=URGENT_S, changes=False)
+@answers(InstanceConsoleInfo)
 async def instance_console_info(node: NodeState, asked: InstanceConsoleInfo) -> Console:
     return node.hypervisor_of(asked.instance).console(asked.instance)
 
 
-@answers(HypervisorValidateParams, timeout_s=NORMAL_S, changes=False)
+@answers(HypervisorValidateParams)
 async def hypervisor_validate_params(node: NodeState, asked: HypervisorValidateParams) -> None:
     await node.hypervisor(asked.hypervisor).check_parameters(asked.hvparams)
 
 
-@answers(InstanceOsAdd, timeout_s=DAY_S)
+@answers(InstanceOsAdd)
 async def instance_os_add(node: NodeState, asked: InstanceOsAdd) -> None:
     instance = asked.instance
     disks = await attach_files(node, instance)
@@ -206,7 +207,7 @@ async def instance_os_add(node: NodeState, asked: InstanceOsAdd) -> None:
     node.world.log(f"instance {instance.name} {'re' if asked.reinstall else ''}installed with OS {instance.os}")
 
 
-@answers(InstanceRunRename, timeout_s=SLOW_S)
+@answers(InstanceRunRename)
 async def instance_run_rename(node: NodeState, asked: InstanceRunRename) -> None:
     instance = asked.instance
     disks = await attach_files(node, instance)

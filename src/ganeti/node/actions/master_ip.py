@@ -13,7 +13,7 @@ from ganeti.base.errors import ExecutionError, ParameterError
 from ganeti.base.paths import NODED_PORT
 from ganeti.model.node_calls.mastership import MasterAddress, NodeActivateMasterIp, NodeDeactivateMasterIp
 from ganeti.node.actions.node import owns_address
-from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.local_hooks import SCRIPT_TIMEOUT_S, OwnHooks
 from ganeti.node.state import NodeState
 
@@ -30,7 +30,7 @@ _ALL_NODES_6 = "ff02::1"
 _NEIGHBOUR_ADVERTISEMENT, _OVERRIDE, _LINK_ADDRESS_OPTION = 136, 0x20000000, 2
 
 
-@answers(NodeActivateMasterIp, timeout_s=NORMAL_S)
+@answers(NodeActivateMasterIp)
 async def node_activate_master_ip(node: NodeState, asked: NodeActivateMasterIp) -> None:
     master = asked.master
     with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ async def node_activate_master_ip(node: NodeState, asked: NodeActivateMasterIp) 
     await hooks.run_post()
 
 
-@answers(NodeDeactivateMasterIp, timeout_s=NORMAL_S)
+@answers(NodeDeactivateMasterIp)
 async def node_deactivate_master_ip(node: NodeState, asked: NodeDeactivateMasterIp) -> None:
     master = asked.master
     on_purpose = asked.on_purpose

@@ -34,7 +34,7 @@ from ganeti.model.node_calls.migration import (
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.daemons import daemon_util
-from ganeti.node.actions.registry import NORMAL_S, SLOW_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 _TELL_WITHIN_S = 1.0
@@ -42,7 +42,7 @@ _LOOK_AGAIN_S = 0.01
 """A guest with mirrored disks stands from the end of its sending until the master has been told."""
 
 
-@answers(InstanceMigratable, changes=False)
+@answers(InstanceMigratable)
 async def instance_migratable(node: NodeState, asked: InstanceMigratable) -> None:
     instance = asked.instance
     running = await node.hypervisor_of(instance).info(instance.name)
@@ -52,7 +52,7 @@ async def instance_migratable(node: NodeState, asked: InstanceMigratable) -> Non
         raise HypervisorError(f"Instance {instance.name} is {running.state}: only a running one can be migrated")
 
 
-@answers(MigrationInfo, changes=False)
+@answers(MigrationInfo)
 async def migration_info(node: NodeState, asked: MigrationInfo) -> dict[str, Any]:
     return await node.hypervisor_of(asked.instance).migration_info(asked.instance.name)
 
@@ -85,7 +85,7 @@ async def instance_migrate(node: NodeState, asked: InstanceMigrate) -> None:
     node.world.log(f"instance {instance.name} being migrated to {asked.target.address}")
 
 
-@answers(InstanceGetMigrationStatus, timeout_s=URGENT_S, changes=False)
+@answers(InstanceGetMigrationStatus)
 async def instance_get_migration_status(node: NodeState, asked: InstanceGetMigrationStatus) -> MigrationStatus:
     hypervisor, name = node.hypervisor_of(asked.instance), asked.instance.name
     end_s = node.world.now_s() + min(asked.within_s, _TELL_WITHIN_S)
@@ -94,18 +94,18 @@ async def instance_get_migration_status(node: NodeState, asked: InstanceGetMigra
     return status
 
 
-@answers(MigrationContinue, timeout_s=NORMAL_S)
+@answers(MigrationContinue)
 async def migration_continue(node: NodeState, asked: MigrationContinue) -> None:
     await node.hypervisor_of(asked.instance).continue_switchover(asked.instance.name)
 
 
-@answers(MigrationHandOver, timeout_s=NORMAL_S)
+@answers(MigrationHandOver)
 async def migration_hand_over(node: NodeState, asked: MigrationHandOver) -> None:
     for disk in asked.instance.disks:
         await node.template_of(disk).hand_over(disk)
 
 
-@answers(MigrationTakeOver, timeout_s=NORMAL_S)
+@answers(MigrationTakeOver)
 async def migration_take_over(node: NodeState, asked: MigrationTakeOver) -> None:
     for disk in asked.instance.disks:
         await node.template_of(disk).take_over(disk, asked.instance.name)
@@ -138,7 +138,7 @@ async def instance_finalize_migration_dst(node: NodeState, asked: InstanceFinali
     return Finalized(settled=success)
 
 
-@answers(InstanceFinalizeMigrationSrc, timeout_s=SLOW_S)
+@answers(InstanceFinalizeMigrationSrc)
 async def instance_finalize_migration_src(node: NodeState, asked: InstanceFinalizeMigrationSrc) -> None:
     instance = asked.instance
     if asked.success:
@@ -149,7 +149,7 @@ async def instance_finalize_migration_src(node: NodeState, asked: InstanceFinali
     node.world.log(f"instance {instance.name} {'has left' if asked.success else 'runs on, its migration failed'}")
 
 
-@answers(MigrationResolve, timeout_s=SLOW_S)
+@answers(MigrationResolve)
 async def migration_resolve(node: NodeState, asked: MigrationResolve) -> Resolution:
     instance = asked.instance
     if os.path.exists(_marker(node, instance.name)):

@@ -18,18 +18,18 @@ from ganeti.model.node_calls.node import (
 )
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node.actions.instances import find_instances
-from ganeti.node.actions.registry import DAY_S, FAST_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.actions.storage import space_of
 from ganeti.node.state import NodeState
 from ganeti.system.boot import boot_identity
 
 
-@answers(Version, timeout_s=URGENT_S, changes=False)
+@answers(Version)
 async def version(node: NodeState, asked: Version) -> int:
     return CONFIG_VERSION
 
 
-@answers(NodeInfo, timeout_s=URGENT_S, changes=False)
+@answers(NodeInfo)
 async def node_info(node: NodeState, asked: NodeInfo) -> NodeFacts:
     """Guests first: one that starts between the two is then counted twice, and not left out of both."""
     found = await find_instances(node, list(asked.hypervisors)) if asked.guests else None
@@ -41,7 +41,7 @@ async def node_info(node: NodeState, asked: NodeInfo) -> NodeFacts:
     )
 
 
-@answers(MasterNodeName, timeout_s=URGENT_S, changes=False)
+@answers(MasterNodeName)
 async def master_node_name(node: NodeState, asked: MasterNodeName) -> str:
     path = node.paths.ssconf_file("master_node")
     try:
@@ -51,7 +51,7 @@ async def master_node_name(node: NodeState, asked: MasterNodeName) -> str:
         raise ParameterError(f"This node knows no master: {path} is missing") from err
 
 
-@answers(NodeHasIpAddress, timeout_s=FAST_S, changes=False)
+@answers(NodeHasIpAddress)
 async def node_has_ip_address(node: NodeState, asked: NodeHasIpAddress) -> bool:
     return owns_address(asked.address)
 
@@ -72,7 +72,7 @@ def owns_address(address: str) -> bool:
     return True
 
 
-@answers(BridgesExist, timeout_s=URGENT_S, changes=False)
+@answers(BridgesExist)
 async def bridges_exist(node: NodeState, asked: BridgesExist) -> list[str]:
     return missing_bridges(asked.bridges)
 
@@ -84,7 +84,7 @@ def missing_bridges(bridges: list[str]) -> list[str]:
     return [name for name in bridges if not os.path.isdir(f"/sys/class/net/{name}/bridge")]
 
 
-@answers(TestDelay, timeout_s=DAY_S, changes=False)
+@answers(TestDelay)
 async def test_delay(node: NodeState, asked: TestDelay) -> None:
     duration = asked.duration
     if duration < 0:
@@ -92,7 +92,7 @@ async def test_delay(node: NodeState, asked: TestDelay) -> None:
     await node.world.sleep(duration)
 
 
-@answers(AbortAttempt, timeout_s=FAST_S, changes=False)
+@answers(AbortAttempt)
 async def abort_attempt(node: NodeState, asked: AbortAttempt) -> int:
     ended = await node.calls.abort(asked.job, asked.attempt)
     node.world.log(f"job {asked.job} attempts up to {asked.attempt} superseded, {ended} running calls ended")

@@ -3,11 +3,11 @@
 
 from ganeti.base.errors import CommandError, ExecutionError
 from ganeti.model.node_calls.programs import RunOob
-from ganeti.node.actions.registry import SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
 
-@answers(RunOob, timeout_s=SLOW_S)
+@answers(RunOob)
 async def run_oob(node: NodeState, asked: RunOob) -> str:
     oob_program = asked.oob_program
     if not oob_program.startswith("/"):

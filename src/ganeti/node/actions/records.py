@@ -4,7 +4,7 @@
 import asyncio
 
 from ganeti.model.node_calls.records import FlightRecordRead, Line
-from ganeti.node.actions.registry import FAST_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system import flight_record
 
@@ -12,7 +12,7 @@ MOST = 10_000
 """Lines of one answer."""
 
 
-@answers(FlightRecordRead, timeout_s=FAST_S, changes=False)
+@answers(FlightRecordRead)
 async def flight_record_read(node: NodeState, asked: FlightRecordRead) -> list[Line]:
     most = max(1, min(asked.most, MOST))
     found = await asyncio.to_thread(flight_record.read, node.paths.log_dir, asked.about, asked.since_s, most)

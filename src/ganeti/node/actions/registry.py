@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who answers node calls (D1, D8): each call is a struct of `ganeti.model.node_calls`, and has one handler.
 
-    @answers(StorageList, timeout_s=URGENT_S, changes=False)
+    @answers(StorageList)
     async def storage_list(node: NodeState, asked: StorageList) -> list[StorageUnitState]:
 
-The daemon decodes a request strictly against the struct.
+The daemon decodes a request strictly against the struct, which also says how long it may take and whether it changes
+the node: clients need that, too, and none of them imports the handlers.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,12 +18,6 @@ from ganeti.base.errors import REFUSED_AT_THE_DOOR, ParameterError
 from ganeti.base.names import file_name_fault, shown
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_requests import InstanceSpec
-
-URGENT_S = 60.0
-FAST_S = 300.0
-NORMAL_S = 900.0
-SLOW_S = 3600.0
-DAY_S = 86400.0
 
 Handler = Callable[..., Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
@@ -37,10 +32,8 @@ class NodeCall:
     """As declared; `run` calls it."""
     timeout_s: float
     changes: bool
-    """Whether it changes the node: then it is refused from a superseded epoch or attempt, and answered by number."""
     request: type[NodeRequest[Any]]
-    takes_slot: bool = True
-    """Whether it waits while the node carries out as many calls as it may (those that end others do not)."""
+    takes_slot: bool
 
     async def run(self, node: Any, arguments: dict[str, Any]) -> Any:
         """Carry it out with what `decode` has read."""
@@ -68,13 +61,19 @@ class NodeCall:
 REGISTRY: dict[str, NodeCall] = {}
 
 
-def answers(
-    request: type[NodeRequest[Any]], *, timeout_s: float = NORMAL_S, changes: bool = True, takes_slot: bool = True
-) -> Callable[[HandlerT], HandlerT]:
+def answers(request: type[NodeRequest[Any]]) -> Callable[[HandlerT], HandlerT]:
     """Register the handler of a call."""
 
     def register(handler: HandlerT) -> HandlerT:
-        REGISTRY[request.call] = NodeCall(request.call, handler, timeout_s, changes, request, takes_slot)
+        call = NodeCall(
+            request.call,
+            handler,
+            request.answer_within_s,
+            request.changes_node,
+            request,
+            request.takes_slot,
+        )
+        REGISTRY[request.call] = call
         return handler
 
     return register

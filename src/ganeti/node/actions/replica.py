@@ -20,7 +20,7 @@ from ganeti.model.node_calls.replica import (
     ReplicaState,
 )
 from ganeti.model.replica_records import Caller, Position
-from ganeti.node.actions.registry import FAST_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.ports.replica import Answer
 
@@ -28,12 +28,12 @@ _QUEUE_NAME = re.compile(r"job-[1-9][0-9]{0,17}(\.undo)?|drain")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@answers(ReplicaState, timeout_s=URGENT_S, changes=False)
+@answers(ReplicaState)
 async def replica_state(node: NodeState, asked: ReplicaState) -> Answer:
     return await node.replica.state(_caller(asked), asked.acknowledged)
 
 
-@answers(ReplicaAppend, timeout_s=URGENT_S, changes=False)
+@answers(ReplicaAppend)
 async def replica_append(node: NodeState, asked: ReplicaAppend) -> Answer:
     serial = asked.serial
     _check_names(asked.files)
@@ -52,7 +52,7 @@ async def replica_append(node: NodeState, asked: ReplicaAppend) -> Answer:
     )
 
 
-@answers(ReplicaSnapshot, timeout_s=FAST_S, changes=False)
+@answers(ReplicaSnapshot)
 async def replica_snapshot(node: NodeState, asked: ReplicaSnapshot) -> Answer:
     _check_position(asked.position, asked.epoch)
     if not _DIGEST.fullmatch(asked.digest):
@@ -64,17 +64,17 @@ async def replica_snapshot(node: NodeState, asked: ReplicaSnapshot) -> Answer:
     )
 
 
-@answers(ReplicaQueueList, timeout_s=URGENT_S, changes=False)
+@answers(ReplicaQueueList)
 async def replica_queue_list(node: NodeState, asked: ReplicaQueueList) -> Answer:
     return await node.replica.queue_list(_caller(asked))
 
 
-@answers(ReplicaMembers, timeout_s=URGENT_S, changes=False)
+@answers(ReplicaMembers)
 async def replica_members(node: NodeState, asked: ReplicaMembers) -> Answer:
     return await node.replica.members(_caller(asked), asked.membership)
 
 
-@answers(Promise, timeout_s=URGENT_S, changes=False)
+@answers(Promise)
 async def promise(node: NodeState, asked: Promise) -> Answer:
     position = asked.position
     caller = _caller(asked)

@@ -5,15 +5,16 @@ import contextlib
 import os
 
 from ganeti.base.errors import ExecutionError, ParameterError
+from ganeti.model.node_calls import FAST_S
 from ganeti.model.node_calls.certificates import MakeRootKey, UseRootKey
 from ganeti.node.actions.candidate_keys import KEY_KINDS
 from ganeti.node.actions.files import read_text
-from ganeti.node.actions.registry import FAST_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system.files import sync_directory
 
 
-@answers(MakeRootKey, timeout_s=FAST_S)
+@answers(MakeRootKey)
 async def make_root_key(node: NodeState, asked: MakeRootKey) -> str:
     """Raises `ParameterError` for a type that is none, `CommandError` where ssh-keygen fails."""
     path = _path(node, asked.kind)
@@ -30,7 +31,7 @@ async def make_root_key(node: NodeState, asked: MakeRootKey) -> str:
     return (read_text(f"{fresh}.pub") or "").strip()
 
 
-@answers(UseRootKey, timeout_s=FAST_S)
+@answers(UseRootKey)
 async def use_root_key(node: NodeState, asked: UseRootKey) -> None:
     """Raises `ExecutionError` where no such key is prepared."""
     path = _path(node, asked.kind)

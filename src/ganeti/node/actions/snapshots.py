@@ -12,13 +12,13 @@ from ganeti.model.node_calls.snapshots import (
     InstanceThaw,
 )
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
-from ganeti.node.actions.registry import SLOW_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.hypervisors.interface import GuestSnapshots
 from ganeti.node.state import NodeState
 from ganeti.node.storage.interface import Snapshots
 
 
-@answers(InstanceSnapshots, changes=False)
+@answers(InstanceSnapshots)
 async def instance_snapshots(node: NodeState, asked: InstanceSnapshots) -> list[list[Snapshot]]:
     return [await snapshots_of(node, disk).of(disk) for disk in asked.instance.disks]
 
@@ -36,7 +36,7 @@ async def instance_thaw(node: NodeState, asked: InstanceThaw) -> None:
         await guest.thaw(asked.instance.name)
 
 
-@answers(InstanceSnapshotTake, timeout_s=SLOW_S)
+@answers(InstanceSnapshotTake)
 async def instance_snapshot_take(node: NodeState, asked: InstanceSnapshotTake) -> bool:
     async with node.snapshots_of(asked.instance.name):
         return await _take(node, asked.instance, asked.name, asked.frozen)
@@ -74,12 +74,12 @@ async def _take(node: NodeState, instance: InstanceSpec, name: str, frozen_befor
     return frozen
 
 
-@answers(InstanceSnapshotRevertCheck, changes=False)
+@answers(InstanceSnapshotRevertCheck)
 async def instance_snapshot_revert_check(node: NodeState, asked: InstanceSnapshotRevertCheck) -> None:
     await _require_revertible(node, asked.instance, asked.name)
 
 
-@answers(InstanceSnapshotRevert, timeout_s=SLOW_S)
+@answers(InstanceSnapshotRevert)
 async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRevert) -> None:
     instance = asked.instance
     name = asked.name
@@ -89,7 +89,7 @@ async def instance_snapshot_revert(node: NodeState, asked: InstanceSnapshotRever
     node.world.log(f"disks of instance {instance.name} are as in snapshot {name}")
 
 
-@answers(InstanceSnapshotRemove, timeout_s=SLOW_S)
+@answers(InstanceSnapshotRemove)
 async def instance_snapshot_remove(node: NodeState, asked: InstanceSnapshotRemove) -> None:
     instance = asked.instance
     async with node.snapshots_of(instance.name):

@@ -3,6 +3,7 @@
 
 from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError
 from ganeti.base.names import line_fault, shown
+from ganeti.model.node_calls import FAST_S
 from ganeti.model.node_calls.node import StorageSpace
 from ganeti.model.node_calls.storage import (
     ExtstorageDiagnose,
@@ -16,7 +17,7 @@ from ganeti.model.node_calls.storage import (
     StorageUnitState,
     VolumeSegment,
 )
-from ganeti.node.actions.registry import FAST_S, NORMAL_S, URGENT_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.collectors import lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.state import NodeState
@@ -24,7 +25,7 @@ from ganeti.node.storage import providers
 from ganeti.node.storage.lvm.volumes import MIB, Volumes
 
 
-@answers(StorageList, timeout_s=URGENT_S, changes=False)
+@answers(StorageList)
 async def storage_list(node: NodeState, asked: StorageList) -> list[StorageUnitState]:
     """Size and free space of places where disks are kept."""
     found = []
@@ -46,7 +47,7 @@ async def space_of(node: NodeState, unit: StorageUnit) -> StorageSpace:
         return StorageSpace(type=unit.template, name=unit.setting, storage_size=None, storage_free=None)
 
 
-@answers(PhysicalVolumes, timeout_s=FAST_S, changes=False)
+@answers(PhysicalVolumes)
 async def physical_volumes(node: NodeState, asked: PhysicalVolumes) -> list[StorageUnitState]:
     """The physical volumes of a volume group; raises `BlockDeviceError`."""
     return [
@@ -61,7 +62,7 @@ async def physical_volumes(node: NodeState, asked: PhysicalVolumes) -> list[Stor
     ]
 
 
-@answers(NodeVolumes, timeout_s=FAST_S, changes=False)
+@answers(NodeVolumes)
 async def node_volumes(node: NodeState, asked: NodeVolumes) -> list[VolumeSegment]:
     """The logical volumes here, a line for each device that a segment lies on; raises `ExecutionError`."""
     text = await _run(node, *lv.COMMAND)
@@ -81,19 +82,19 @@ async def node_volumes(node: NodeState, asked: NodeVolumes) -> list[VolumeSegmen
     ]
 
 
-@answers(StorageModify, timeout_s=NORMAL_S)
+@answers(StorageModify)
 async def storage_modify(node: NodeState, asked: StorageModify) -> None:
     """Say of a physical volume whether new volumes are put there; raises `ExecutionError`."""
     await _run(node, "pvchange", "--allocatable", "y" if asked.allocatable else "n", _name(asked.name))
 
 
-@answers(StorageRepair, timeout_s=NORMAL_S)
+@answers(StorageRepair)
 async def storage_repair(node: NodeState, asked: StorageRepair) -> None:
     """Make a volume group whole again, without what is missing; raises `ExecutionError`."""
     await _run(node, "vgreduce", "--removemissing", _name(asked.name))
 
 
-@answers(ExtstorageDiagnose, timeout_s=FAST_S, changes=False)
+@answers(ExtstorageDiagnose)
 async def extstorage_diagnose(node: NodeState, asked: ExtstorageDiagnose) -> list[ProviderStatus]:
     """All providers of external storage found here, those that are shadowed or broken too."""
     return providers.find_all(node.paths)

@@ -19,7 +19,7 @@ from ganeti.model.node_calls.transfers import (
 )
 from ganeti.model.node_requests import AttachedDisk
 from ganeti.node.actions.instances import attach_files
-from ganeti.node.actions.registry import FAST_S, NORMAL_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.exports import Exports
 from ganeti.node.os import output
 from ganeti.node.os.runner import Prepared, prepared_export, prepared_import
@@ -31,17 +31,17 @@ from ganeti.wire.transfer_files import RECEIVE, SEND, Program, Task
 CONNECT_TIMEOUT_S, CONNECT_RETRIES = 20.0, 10
 
 
-@answers(TransferKeyMake, timeout_s=FAST_S)
+@answers(TransferKeyMake)
 async def transfer_key_make(node: NodeState, asked: TransferKeyMake) -> TransferKey:
     return Transfers(node.world).make_key(asked.name, asked.owner, asked.validity_s)
 
 
-@answers(TransferKeyRemove, timeout_s=FAST_S)
+@answers(TransferKeyRemove)
 async def transfer_key_remove(node: NodeState, asked: TransferKeyRemove) -> None:
     Transfers(node.world).remove_key(asked.name)
 
 
-@answers(TransferReceive, timeout_s=NORMAL_S)
+@answers(TransferReceive)
 async def transfer_receive(node: NodeState, asked: TransferReceive) -> int:
     what = asked.transfer
     program, file = None, ""
@@ -65,7 +65,7 @@ async def transfer_receive(node: NodeState, asked: TransferReceive) -> int:
     return status.listen_port or 0
 
 
-@answers(TransferSend, timeout_s=NORMAL_S)
+@answers(TransferSend)
 async def transfer_send(node: NodeState, asked: TransferSend) -> None:
     what = asked.transfer
     program, file, size = None, "", 0
@@ -104,18 +104,18 @@ def _task(mode: str, what: DiskTransfer, size: int) -> Task:
     )
 
 
-@answers(TransferStates, timeout_s=FAST_S, changes=False)
+@answers(TransferStates)
 async def transfer_states(node: NodeState, asked: TransferStates) -> list[TransferState]:
     return Transfers(node.world).states(asked.names)
 
 
-@answers(TransferConfirm, timeout_s=FAST_S)
+@answers(TransferConfirm)
 async def transfer_confirm(node: NodeState, asked: TransferConfirm) -> None:
     for name in asked.names:
         Transfers(node.world).confirm(name)
 
 
-@answers(TransferEnd, timeout_s=FAST_S)
+@answers(TransferEnd)
 async def transfer_end(node: NodeState, asked: TransferEnd) -> None:
     await Transfers(node.world).end(asked.name)
 

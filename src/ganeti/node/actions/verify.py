@@ -43,7 +43,7 @@ from ganeti.node.actions.files import read_text
 from ganeti.node.actions.instances import find_instances
 from ganeti.node.actions.master_ip import fault_of_place
 from ganeti.node.actions.node import missing_bridges, owns_address
-from ganeti.node.actions.registry import NORMAL_S, answers
+from ganeti.node.actions.registry import answers
 from ganeti.node.os import definition
 from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
@@ -64,7 +64,7 @@ class _Serial(msgspec.Struct, frozen=True):
     serial_no: int
 
 
-@answers(NodeVerify, timeout_s=NORMAL_S, changes=False)
+@answers(NodeVerify)
 async def node_verify(node: NodeState, asked: NodeVerify) -> NodeFindings:
     checks = asked.checks
     found: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from ganeti.base.version import RELEASE
 from ganeti.master.operation import REGISTRY, Operation
+from ganeti.master.operations import load
 from ganeti.rapi.v3 import queries
 from ganeti.rapi.v3.bodies import body_schemas
 from ganeti.rapi.v3.events import KINDS
@@ -16,7 +17,8 @@ _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
 
 
 def document() -> dict[str, Any]:
-    """Give the whole document; operations must have been imported."""
+    """Give the whole document. All operations are imported for it, which takes long the first time."""
+    load()
     operations = [REGISTRY[op_id] for op_id in sorted(REGISTRY) if op_id not in _LEFT_OUT]
     schemas = body_schemas(operations)
     return {

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ganeti.base.errors import GanetiError, TransportError
-from ganeti.master.operation import REGISTRY, Operation, decode
+from ganeti.master.operation import Operation, decode, find
 from ganeti.master.planning.fingerprint import without_secrets
 from ganeti.master.queue.submission import SUBMITTABLE_PRIORITIES
 from ganeti.rapi.answers import RequestRefused
@@ -34,7 +34,7 @@ _JOBS_AT_ONCE: Final = 500
 def operation_id(word: str) -> str:
     """Give the `OP_ID` for the word of a path, such as ``instance-create``; raises `RequestRefused`."""
     op_id = f"OP_{word.upper().replace('-', '_')}"
-    if op_id not in REGISTRY or word != word.lower():
+    if word != word.lower() or find(op_id) is None:
         raise RequestRefused(404, f"There is no operation '{word}': /3/openapi.json names all")
     return op_id
 
@@ -50,7 +50,8 @@ def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) ->
     given = {key: value for key, value in body.items() if key != "reason"}
     if "OP_ID" in given:
         raise RequestRefused(400, "The path names the operation: leave OP_ID out of the body")
-    refuse_local(REGISTRY[op_id], given)
+    if (declared := find(op_id)) is not None:
+        refuse_local(declared, given)
     told = body.get("reason", reason)
     if told is not None and not isinstance(told, str):
         raise RequestRefused(400, "The parameter 'reason' must be text")

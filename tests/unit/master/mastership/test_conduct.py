@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from ganeti.base.errors import NodeUnreachableError, PrerequisiteError
 from ganeti.master.mastership.conduct import LOOK_EPOCH, take_over

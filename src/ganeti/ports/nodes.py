@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls to node daemons, by name: declared with their handlers in `node/actions/`.
+"""Calls to node daemons, by name: declared in `model/node_calls/`.
 
 A test checks every call made from `master/` against the handlers' signatures.
 """

@@ -14,8 +14,8 @@ OPERATIONS, HANDLERS = "ganeti.master.operations.", "ganeti.node.actions."
 CLIENTS = ("aiohttp.client", "aiohttp.connector", "aiohttp.web_urldispatcher")
 EVERYWHERE = ("cryptography", "jwt", "obstore", "opentelemetry", "pyroute2", *CLIENTS)
 NO_HTTP_SERVER = ("aiohttp", "attr", "email", "yarl")
-OPERATIONS_THAT_MAY = {f"{OPERATIONS}filter_changes", f"{OPERATIONS}changes"}
-"""Changes that LuxiD and MaintD commit themselves."""
+OPERATIONS_THAT_MAY = {f"{OPERATIONS}{name}" for name in ("filter_changes", "changes", "cluster", "cluster.master_ip")}
+"""Changes that LuxiD and MaintD commit themselves, and the cluster's address, which LuxiD has brought up."""
 STARTS = {
     "luxid": NO_HTTP_SERVER,
     "wconfd": (*NO_HTTP_SERVER, "ganeti.noded.world"),

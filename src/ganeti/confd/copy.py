@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The candidate's own copy of the configuration, read again when it has been replaced.
 
-Where nobody has asked for a while, it is read with the next question, or now and then: each commit replaces it, and
+Where nobody has asked for a moment, it is read with the next question, or now and then: each commit replaces it, and
 most of what is read would be told to nobody.
 
 Only what all members in sync have acknowledged is published as `config.data`, so nothing else is told.
@@ -22,8 +22,9 @@ from ganeti.system.event_loop import Background
 LOOK_S = 17.0
 """How often it is looked without being told, as in 3.1."""
 _PAUSE_S = 0.25
-_QUIET_S = 60.0
-"""After so long without a question, the next one waits for what has changed to be read."""
+_QUIET_S = 1.0
+"""After so long without a question, the next one waits for what has changed to be read. Who asks asks several times:
+the MonDs do every few seconds, each all it wants to know at once."""
 _log = logging.getLogger(__name__)
 
 

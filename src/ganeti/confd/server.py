@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Server(asyncio.DatagramProtocol):
-    """Answers as fast as it reads: nothing is kept of a question, but for the first after a while without any."""
+    """Answers as fast as it reads: nothing is kept of a question, but for the first after a moment without any."""
 
     def __init__(self, copy: Copy, keys: Callable[[], Sequence[bytes]]) -> None:
         self._copy = copy

@@ -267,3 +267,19 @@ def test_killed_at_any_moment(bed: Machines) -> None:
             bed.switch_on(new)
         require_health(bed, story + watch_twice(bed, order))
         print(f"{story}: {bed.master} is the master")
+
+
+def test_after_all_power_was_lost_the_address_is_there_before_the_watcher(bed: Machines) -> None:
+    """As the daemons of a machine start, in whatever order the machines do; cron comes minutes later."""
+    master = bed.master
+    assert master is not None
+    address = json.loads((bed.data(master) / "config.data").read_text())["cluster"]["master_ip"]
+    for node in bed.names:
+        bed.pull_plug(node)
+    for node in bed.names:
+        machine.start(bed.layout, bed.layout.node(node))
+    for node in bed.names:
+        bed.run(node, "daemon-util", "start-all", expect=None)
+    bed.master = master
+    bed.wait(lambda: f"{address}/" in bed.run(master, "ip", "-o", "addr"), f"{master} has {address}")
+    require_health(bed, [])

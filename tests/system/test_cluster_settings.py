@@ -50,6 +50,34 @@ def test_the_address_moves_with_its_netmask(bed: FakeBed) -> None:
     assert bed.config()["cluster"]["master_netdev"] == "eth0"
 
 
+def test_a_device_that_cannot_carry_the_address_is_refused_before_anything_changes(bed: FakeBed) -> None:
+    """`lo` with a network would make that network the node's own: it was cut off from all others."""
+    bed.run("ip", "link", "add", "dummy1", "type", "bridge", node="node2")
+    for node in ("node1", "node3"):
+        bed.run("ip", "link", "add", "dummy1", "type", "bridge", node=node)
+        bed.run("ip", "link", "set", "dummy1", "up", node=node)
+    address = bed.config()["cluster"]["master_ip"]
+    before = address in bed.run("ip", "-o", "addr", "show", "eth0")
+    for words, sentence in (
+        (
+            ("--master-netdev", "lo", "--master-netmask", "24"),
+            "lo is the node's own device: no other machine reaches it",
+        ),
+        (("--master-netdev", "moon0"), "there is no network device moon0"),
+        (("--master-netdev", "dummy1", "--master-netmask", "32"), "Node node2 cannot carry the cluster's address"),
+        (("--master-netdev", "dummy1", "--master-netmask", "32"), "dummy1 is down"),
+        (("--master-netmask", "33"), "it is from 1 to 32"),
+        (("--master-netmask", "0"), "it is from 1 to 32"),
+        (("--master-netmask", "255.255.255.0"), "255.255.255.0"),
+    ):
+        assert sentence in bed.run("gnt-cluster", "modify", *words, expect=None), words
+    bed.run("ip", "link", "set", "dummy1", "up", node="node2")
+    said = bed.run("gnt-cluster", "modify", "--master-netdev", "dummy1", "--master-netmask", "24", expect=1)
+    assert "eth0 leads to" in said, said
+    assert before and address in bed.run("ip", "-o", "addr", "show", "eth0")
+    assert bed.config()["cluster"]["master_netdev"] == "eth0"
+
+
 def test_files_of_the_master_go_to_all_nodes(bed: FakeBed) -> None:
     files = "/var/lib/ganeti/hmac.key", "/var/lib/ganeti/known_hosts"
     wanted = bed.run("sha256sum", *files)

@@ -226,6 +226,7 @@ def _master_ip(module: Any) -> None:
         )
 
     module._change, module._answers = change, answers
+    module.fault_of_place = lambda master: ""
     module.owns_address = lambda address: address in Running.process().machine.addresses
 
 

@@ -77,6 +77,13 @@ async def in_sync(daemon, *nodes):
     await until(lambda: all(daemon.service.replicator.is_in_sync(node) for node in nodes))
 
 
+async def nothing_to_tell(daemon, nodes):
+    """Wait until all know who the members are, and what is acknowledged: that makes appends of its own."""
+    machine = daemon.service.replicator._machine
+    await until(lambda: all(each.membership == machine.membership.version for each in machine.followers.values()))
+    await until(lambda: all(replica.acknowledged == replica.position for replica in nodes.replicas.values()))
+
+
 def test_an_acknowledged_commit_is_on_every_member(root):
     nodes = network()
 
@@ -106,6 +113,7 @@ def test_no_member_has_a_commit_without_the_files_of_the_queue_that_go_with_it(r
         queue.mkdir(exist_ok=True)
         (queue / "job-1").write_text("begun")
         (queue / "job-1.undo").write_text("")
+        await nothing_to_tell(daemon, nodes)
         requests = len(nodes.calls)
         position, _ = await daemon.client.commit(job, 1, TagCluster(tag="t"), True, ("job-1", "job-1.undo"))
         for replica in nodes.replicas.values():
@@ -317,8 +325,7 @@ def test_files_of_the_queue_that_every_member_has_are_not_sent_again(root):
 
     async def scenario(daemon):
         await in_sync(daemon, NODE2, NODE3)
-        machine = daemon.service.replicator._machine  # who the members are goes along with the next append
-        await until(lambda: all(each.membership == machine.membership.version for each in machine.followers.values()))
+        await nothing_to_tell(daemon, nodes)
 
         async def appends_for(*names):
             nodes.calls.clear()

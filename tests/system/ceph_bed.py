@@ -104,12 +104,13 @@ class CephBed(FakeBed):
             os.kill(pid, signal.SIGCONT)
 
     def refused(self, old: str, new: str) -> bool:
-        """Whether the guest on the old node has been told twice that it writes no more; until then it may be cut off.
+        """Whether the guest on the old node has been told twice that it writes no more, or was ended by its node before
+        that; until then it may be cut off.
 
         It has written nothing that the new one lacks.
         """
         life = self.console(old).rpartition("BOOTED-OK")[2]
-        if len(re.findall(r"^HB-FAIL \d+", life, re.MULTILINE)) < 2:
+        if len(re.findall(r"^HB-FAIL \d+", life, re.MULTILINE)) < 2 and self.emulator(old) is not None:
             return False
         assert self.told(old, "HB")[-1] <= self.told(new, "HB-RESUME")[-1], "the old guest wrote beside the new one"
         return True

@@ -8,8 +8,10 @@ import pytest
 from tests.fakes.replication import FakeReplication
 from tests.fakes.wconfd import until
 
+import ganeti.node.actions
 from ganeti.base.errors import DeposedError, ExecutionError
 from ganeti.base.paths import Paths
+from ganeti.base.registry import import_all
 from ganeti.job import nodes as job_nodes
 from ganeti.job import records as job_records
 from ganeti.job import wconfd as job_wconfd
@@ -21,6 +23,8 @@ from ganeti.node.actions.registry import REGISTRY
 from ganeti.ports.context import UndoNodeCall
 from ganeti.stores.job_files import JobFiles
 from ganeti.wire.job_file import JobFile, OpcodeEntry, decode
+
+import_all(ganeti.node.actions)
 
 
 def line(number: int) -> dict[str, object]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import ganeti.master.operations
+from ganeti.base.registry import import_all
 from ganeti.rapi.routes import PathTable
 from ganeti.rapi.server import Api
 from ganeti.rapi.v3.queries import FIELDS, SINGLE
@@ -22,6 +24,7 @@ from ganeti_client.familiar import GanetiRapiClient
 from ganeti_client.messages import Request, events_request
 from ganeti_client.operations import Operations
 
+import_all(ganeti.master.operations)
 NOT_FOR_PROGRAMS = {("GET", "/"), ("GET", "/2"), ("GET", "/2/query/[resource]")}
 """The first two answer with null; PUT of the last says the same, with a filter."""
 LISTED = [{"id": 1, "uuid": "x1", "name": "x1", "status": "success", "ended": True, "results": [], "job": 1}]

@@ -176,8 +176,6 @@ class Pool:
     """Connections under one certificate: so many at a time, and each kept for a while after its last request."""
 
     def __init__(self, tls: ssl.SSLContext | None, *, most: int, kept_s: float) -> None:
-        self.requests = 0
-        """Those that are not answered yet."""
         self._tls = tls
         self._turn = asyncio.Semaphore(most)
         self._kept_s = kept_s

@@ -17,9 +17,10 @@ def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequen
         if answer.error is not None:
             continue  # that the node does not answer is told elsewhere
         node, shared = view.node(answer.node_uuid).name, answer.value.shared
-        if shared in stores:
+        store = answer.value.identity or shared
+        if store in stores:
             continue  # another node has told of it
-        stores |= {shared} - {""}
+        stores |= {store} - {""}
         for uuid, backup in answer.value.unfinished:
             if uuid in at_rest or view.get("instances", uuid) is None:
                 place = f"{uuid}/{backup} from {shared}" if shared else f"/srv/ganeti/backup/{uuid}/{backup}.new"

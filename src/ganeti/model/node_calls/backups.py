@@ -34,6 +34,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """UUID of the instance and id of what has begun and has not come to its end."""
     shared: str = ""
     """Name of the store where that is not the node's own: other nodes reach the same backups."""
+    identity: str = ""
+    """The same for all nodes that reach the same backups; empty where that is not known."""
 
 
 class StoredDisk(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,18 @@
     disk0.0.index            where they are
 
 A backup that is being made has ``.new`` after its id. `merge` writes files of another generation beside those there
-are; the next manifest names it, and takes the others away.
+are; the next manifest names it, and takes the others away. ``DIRECTORY/store-id`` tells whether two nodes have the same
+file system mounted there.
 """
 
 import contextlib
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import file_name_fault, shown
@@ -26,12 +30,21 @@ from ganeti.node.storage import image_io
 from ganeti.system.files import read_if_there, write_atomically
 
 UNFINISHED = ".new"
-MANIFEST, PROOF = "manifest.json", "proof.json"
+MANIFEST, PROOF, IDENTITY = "manifest.json", "proof.json", "store-id"
+_IDENTITY = re.compile(rb"[0-9a-f]{32}")
 _ANSWER_BYTES = 4 * 1024 * 1024
 _WINDOW_CHUNKS = 1024
 _DISK_FILE = re.compile(r"disk([0-9]{1,3})\.([0-9]{1,9})\.(?:chunks|index)")
 UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LARGEST_MANIFEST_BYTES = 16 * 1024 * 1024
+
+
+class _Merged(msgspec.Struct):
+    generation: int = 0
+
+
+class _Manifest(msgspec.Struct):
+    backup: _Merged
 
 
 class BackupDirectory(BackupStore):
@@ -50,7 +63,7 @@ class BackupDirectory(BackupStore):
                     unfinished.append((uuid, name.removesuffix(UNFINISHED)))
                 else:
                     backups += _kept(path, uuid, name)
-        return Kept(backups=backups, unfinished=unfinished)
+        return Kept(backups=backups, unfinished=unfinished, identity=_identity(self.top))
 
     def begin(self, instance_uuid: str, backup: str, disks: int) -> None:
         fresh = self._path(instance_uuid, backup, fresh=True)
@@ -91,6 +104,8 @@ class BackupDirectory(BackupStore):
         self, instance_uuid: str, older: ChainLink, newer: ChainLink, generation: int, *, keeps_zeros: bool
     ) -> list[StoredDisk]:
         path = self._path(instance_uuid, newer.id)
+        if _generation(path) == generation:
+            raise BlockDeviceError(f"Backup {newer.id} has been merged with another one meanwhile: try again")
         try:
             for disk in range(newer.disks):
                 with contextlib.ExitStack() as stack:
@@ -98,7 +113,7 @@ class BackupDirectory(BackupStore):
                     chunk_index.merge(chain, disk_of(path, disk, generation), keeps_zeros=keeps_zeros)
             return _settled(path, range(newer.disks), generation)
         except (OSError, BlockDeviceError):
-            for disk in range(newer.disks):
+            for disk in range(newer.disks) if _generation(path) != generation else ():
                 chunk_index.unlink(disk_of(path, disk, generation))
             raise
 
@@ -210,6 +225,42 @@ def _kept(path: str, uuid: str, name: str) -> Iterator[KeptFiles]:
         with contextlib.suppress(OSError):
             proof = _text(f"{path}/{PROOF}")
         yield KeptFiles(instance_uuid=uuid, id=name, manifest=manifest, proof=proof)
+
+
+def _generation(path: str) -> int | None:
+    """The generation that the manifest of a backup names, of whatever key; None where it cannot be read."""
+    try:
+        return msgspec.json.decode(_text(f"{path}/{MANIFEST}"), type=_Manifest).backup.generation
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _identity(top: str) -> str:
+    """What only nodes give that have the same file system at *top*; empty where that cannot be told.
+
+    A copy of the directory has the same file with another inode number.
+    """
+    path = f"{top}/{IDENTITY}"
+    try:
+        if not os.path.exists(path):
+            _identify(top)
+        with open(path, "rb") as file:
+            words, inode = file.read(), os.fstat(file.fileno()).st_ino
+    except OSError:
+        return ""
+    return f"{words.decode()}.{inode}" if _IDENTITY.fullmatch(words) else ""
+
+
+def _identify(top: str) -> None:
+    """Write the file, whole at once; of several nodes that do so one is first."""
+    fresh = f"{top}/.{IDENTITY}.{secrets.token_hex(4)}"
+    try:
+        write_atomically(fresh, secrets.token_hex(16).encode(), mode=0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, f"{top}/{IDENTITY}")
+    finally:
+        image_io.unlink(fresh)
+    image_io.sync(top)
 
 
 def _text(path: str) -> str:

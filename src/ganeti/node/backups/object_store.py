@@ -54,6 +54,7 @@ class BackupObjects(BackupDirectory):
             backups=[kept for kept in found if kept.manifest or kept.fault],
             unfinished=[(kept.instance_uuid, kept.id) for kept in found if not kept.manifest and not kept.fault],
             shared=self._bucket.name,
+            identity=self._bucket.name,
         )
 
     def _forget_others(self, places: list[tuple[str, str]]) -> None:

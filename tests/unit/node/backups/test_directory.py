@@ -4,6 +4,7 @@
 import errno
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +109,28 @@ def test_what_is_begun_is_no_backup_and_goes(any_store: BackupDirectory, tmp_pat
     assert [each.id for each in store.listed().backups] == ["b0"] and not store.listed().unfinished
     assert (store.remove(UUID, "b0"), store.remove(UUID, "b0")) == (True, False)
     assert [path for path in tmp_path.glob("*/*/*") if path.is_file()] == []
+
+
+def test_nodes_with_the_same_file_system_say_so(tmp_path: Path) -> None:
+    one = BackupDirectory(str(tmp_path / "kept"))
+    assert one.listed().identity == "", "nothing is made by looking"
+    make(one, "b0", {1: b"one"})
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "kept")
+    other = BackupDirectory(str(tmp_path / "elsewhere"))
+    assert one.listed().identity == other.listed().identity != ""
+    shutil.copytree(tmp_path / "kept", tmp_path / "copied")
+    assert BackupDirectory(str(tmp_path / "copied")).listed().identity not in ("", one.listed().identity)
+
+
+def test_a_merge_of_what_is_merged_already_takes_nothing_away(store: BackupDirectory) -> None:
+    """Another node with the same directory, or a daemon that was late, knows the backups as they were."""
+    older, newer = make(store, "b0", {1: b"one", 2: b"two"}), make(store, "b1", {1: b"three"})
+    store.merge(UUID, older, newer, 1, keeps_zeros=False)
+    store.publish(UUID, "b1", 1, '{"backup": {"generation": 1}, "mac": ""}')
+    store.remove(UUID, "b0")
+    with pytest.raises((BlockDeviceError, OSError)):
+        store.merge(UUID, older, newer, 1, keeps_zeros=False)
+    assert content(store, [ChainLink(id="b1", generation=1, disks=1)]) == {1: b"three", 2: b"two"}
 
 
 @pytest.mark.parametrize(

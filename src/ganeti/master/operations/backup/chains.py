@@ -34,12 +34,12 @@ class Known:
     node_name: str
     backup: Backup
     proof: Proof | None = None
-    shared: str = ""
-    """Store that other nodes reach, too; empty for one of the node alone."""
+    store: str = ""
+    """Which store has it, see `Found.stores`."""
 
     def is_within_reach_of(self, node_uuid: str, stores: Mapping[str, str]) -> bool:
         """Whether a node has this backup; *stores*: names of shared ones by node."""
-        return self.node_uuid == node_uuid or bool(self.shared and self.shared == stores.get(node_uuid))
+        return self.node_uuid == node_uuid or bool(self.store and self.store == stores.get(node_uuid))
 
     @property
     def link(self) -> ChainLink:
@@ -67,7 +67,7 @@ class Found:
     silent: list[str]
     """Sentences about nodes that could not say."""
     stores: dict[str, str] = field(default_factory=dict)
-    """Names of shared stores, by the UUIDs of the nodes that use them."""
+    """Identities of stores, by the UUIDs of the nodes that use them: several nodes may have one."""
 
     def of(self, instance_uuid: str) -> list[Known]:
         return [each for each in self.backups if each.backup.instance_uuid == instance_uuid]
@@ -83,17 +83,17 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
         if answer.error is not None:
             found.silent.append(f"node {name}: {answer.error}")
             continue
-        shared = answer.value.shared
-        known = shared in found.stores.values()
-        if shared:
-            found.stores[answer.node_uuid] = shared
-        if shared and known:
+        store = answer.value.identity or answer.value.shared
+        known = store in found.stores.values()
+        if store:
+            found.stores[answer.node_uuid] = store
+        if store and known:
             continue
         found.unfinished.extend((name, uuid, backup) for uuid, backup in answer.value.unfinished)
         for files in answer.value.backups:
             try:
                 proof = _proof(files, keys)
-                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), proof, shared))
+                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), proof, store))
             except UnreadableBackupError as err:
                 found.unusable.append(Unusable(answer.node_uuid, name, files.instance_uuid, files.id, str(err)))
     found.backups.sort(key=lambda each: (each.backup.created, each.backup.id))

@@ -130,6 +130,13 @@ def test_one_in_the_middle_goes(kept: Kept) -> None:
     assert kept.content(("b3", 0), ("b2", 1), ("b0", 0)) == {0: b"0", 1: b"1", 2: b"2", 3: b"3", 5: b"x3"}
 
 
+def test_nodes_that_mount_the_same_directory_lose_nothing(kept: Kept) -> None:
+    kept.chain()
+    kept.ctx.nodes.handlers["backup_list"] = lambda _: msgspec.to_builtins(kept.store.listed())
+    assert kept.forget(keep=2) == ["b0", "b1"]
+    assert kept.content(("b3", 0), ("b2", 2)) == {0: b"0", 1: b"1", 2: b"2", 3: b"3", 5: b"x3"}
+
+
 @pytest.mark.parametrize("damaged", ["b0", "b1", "b2", "b3"])
 @pytest.mark.parametrize("file", ["disk0.0.index", "disk0.0.chunks"])
 @pytest.mark.parametrize("cut", [False, True])

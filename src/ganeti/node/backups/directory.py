@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.names import file_name_fault, shown
 from ganeti.model.node_calls.backups import ChainLink, Chunk, ChunkPiece, Kept, KeptFiles, StoredDisk
 from ganeti.node.backups import chunk_index
@@ -231,7 +231,7 @@ def _generation(path: str) -> int | None:
     """The generation that the manifest of a backup names, of whatever key; None where it cannot be read."""
     try:
         return msgspec.json.decode(_text(f"{path}/{MANIFEST}"), type=_Manifest).backup.generation
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNREADABLE_JSON):
         return None
 
 

@@ -19,7 +19,14 @@ _ALL = (
     TemplateTraits(
         NO_DISKS, "diskless", has_disks=False, shared=True, evacuable=True, growable=False, convertible=False
     ),
-    TemplateTraits("file", "file", copyable=True, directory_based=True, directory_setting="file_storage_dir"),
+    TemplateTraits(
+        "file",
+        "file",
+        copyable=True,
+        directory_based=True,
+        directory_setting="file_storage_dir",
+        new_disks_are_zeros=True,
+    ),
     TemplateTraits(
         "sharedfile",
         "sharedfile",
@@ -27,11 +34,12 @@ _ALL = (
         evacuable=True,
         directory_based=True,
         directory_setting="shared_file_storage_dir",
+        new_disks_are_zeros=True,
     ),
     TemplateTraits("plain", VOLUME_GROUP, copyable=True, checks_free_space=True, id_words=("VG", "ID")),
     TemplateTraits("blockdev", "blockdev", shared=True, growable=False, convertible=False),
     TemplateTraits("drbd", VOLUME_GROUP, node_count=2, checks_free_space=True, metadata_mib=128),
-    TemplateTraits("rbd", "rados", shared=True, evacuable=True),
+    TemplateTraits("rbd", "rados", shared=True, evacuable=True, new_disks_are_zeros=True),
     TemplateTraits("ext", "ext", shared=True, evacuable=True, id_words=("PROVIDER", "ID")),
     TemplateTraits(
         "gluster",
@@ -40,9 +48,19 @@ _ALL = (
         evacuable=True,
         directory_based=True,
         directory_setting="gluster_storage_dir",
+        new_disks_are_zeros=True,
     ),
 )
-_OURS = (TemplateTraits("mirror", "file", node_count=2, directory_based=True, directory_setting="file_storage_dir"),)
+_OURS = (
+    TemplateTraits(
+        "mirror",
+        "file",
+        node_count=2,
+        directory_based=True,
+        directory_setting="file_storage_dir",
+        new_disks_are_zeros=True,
+    ),
+)
 TEMPLATES = {traits.name: traits for traits in (*_ALL, *_OURS)}
 """By name."""
 

@@ -81,6 +81,8 @@ class TemplateTraits:
     """A snapshot of a stopped instance's disk takes a moment, and its node has a device to read it from."""
     opened_by_role: bool = False
     """A disk is told whether one node writes it or, during a migration, two."""
+    new_disks_are_zeros: bool = False
+    """A disk that was just made holds nothing but zeros, not what its space was used for before."""
     locked: bool = True
     """A second node cannot open a disk of a shared template while the first one has it open."""
 

@@ -67,7 +67,7 @@ async def blockdev_convert(node: NodeState, asked: BlockdevConvert) -> None:
         await node.template_of(disk).as_file(await node.template_of(disk).activate(disk, asked.owner))
         for disk in (asked.source, asked.target)
     ]
-    await copy_disk(node.world, *disks)
+    await copy_disk(node.world, *disks, is_zero=node.template_of(asked.target).traits.new_disks_are_zeros)
     node.world.log(f"disk {asked.source.label} of instance {asked.owner} copied to {asked.target.label}")
 
 

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Copying one disk to another, of any template and format, and making sure that both hold the same."""
 
+import os
+
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.model.node_requests import AttachedDisk
-from ganeti.node.storage import image_io
+from ganeti.node.storage import devices, image_io
 from ganeti.node.storage.image_io import RAW, in_thread
 from ganeti.ports.node_world import NodeWorld
 
 _TOOL_TIMEOUT_S = 3600.0
 
 
-async def copy_disk(world: NodeWorld, source: AttachedDisk, target: AttachedDisk) -> None:
+async def copy_disk(world: NodeWorld, source: AttachedDisk, target: AttachedDisk, *, is_zero: bool) -> None:
     """Copy *source*, which nobody writes, to *target*, which is new and as large, and compare them.
 
-    May be repeated: a copy that was broken off is completed. Raises `BlockDeviceError`.
+    *is_zero*: whether the new disk holds nothing but zeros; else what its space was used for before is overwritten. May
+    be repeated: a copy that was broken off is completed. Raises `BlockDeviceError`.
     """
     sentence = f"Disk {source.path} cannot be copied to {target.path}"
     if source.image_format == target.image_format == RAW:
@@ -27,10 +30,25 @@ async def copy_disk(world: NodeWorld, source: AttachedDisk, target: AttachedDisk
         return
     formats = ["-f", source.image_format, "-O", target.image_format]
     pair = [source.path, target.path]
-    copy = ["qemu-img", "convert", "-q", "-n", "--target-is-zero", *formats, *pair]
+    known = ["--target-is-zero"] if is_zero else []
+    copy = ["qemu-img", "convert", "-q", "-n", *known, *formats, *pair]
     compare = ["qemu-img", "compare", "-q", "-f", source.image_format, "-F", target.image_format, *pair]
+    if target.image_format == RAW and not is_zero:
+        await in_thread(_clear_end, source, target)
     for command in (copy, compare):
         try:
             await world.run(command, timeout_s=_TOOL_TIMEOUT_S)
         except CommandError as err:
             raise BlockDeviceError(f"{sentence}: {err}") from err
+
+
+def _clear_end(source: AttachedDisk, target: AttachedDisk) -> None:
+    """A volume is made of whole extents: what lies behind the end of the smaller disk becomes zeros."""
+    try:
+        size = image_io.inspect(source.path, source.image_format) or 0
+        with open(target.path, "rb") as file:
+            more = os.lseek(file.fileno(), 0, os.SEEK_END) - size
+        if more > 0:
+            devices.write_zeros(target.path, size, more)
+    except OSError as err:
+        raise image_io.failed("written", target.path, err) from err

@@ -4,6 +4,7 @@
 import asyncio
 import contextlib
 import errno
+import io
 import os
 import stat
 import time
@@ -150,28 +151,41 @@ def write_zeros(path: str, offset_mib: int, size_mib: int) -> None:
 
 
 def copy_raw(source: str, target: str) -> None:
-    """Copy a raw image into an empty one at least as large, durably; what is zero is left out, so holes stay holes."""
-    zeros = bytes(MIB)
+    """Copy a raw image durably into one that nobody uses; what is zero there already is left out, so holes stay holes.
+
+    A volume is made of whole extents, so *target* may be larger, and has zeros at its end then; a smaller file grows.
+    """
     with open(source, "rb", buffering=0) as old, open(target, "r+b", buffering=0) as new:
-        position = 0
-        while chunk := os.pread(old.fileno(), MIB, position):
-            if chunk != zeros[: len(chunk)]:
+        size = os.lseek(old.fileno(), 0, os.SEEK_END)
+        if size > os.lseek(new.fileno(), 0, os.SEEK_END) and stat.S_ISREG(os.fstat(new.fileno()).st_mode):
+            os.ftruncate(new.fileno(), size)
+        for position in range(0, max(size, os.lseek(new.fileno(), 0, os.SEEK_END)), MIB):
+            chunk, there = _piece(old, position), _piece(new, position)
+            chunk = chunk.ljust(len(there), b"\0")
+            if chunk.strip(b"\0") or there.strip(b"\0"):
                 done = 0
                 while done < len(chunk):
                     done += os.pwrite(new.fileno(), memoryview(chunk)[done:], position + done)
-            position += len(chunk)
         os.fsync(new.fileno())
 
 
 def same_raw(one: str, other: str) -> bool:
-    """Whether two raw images hold the same bytes."""
+    """Whether two raw images hold the same bytes; the larger one has nothing but zeros at its end then."""
     with open(one, "rb", buffering=0) as first, open(other, "rb", buffering=0) as second:
-        position = 0
-        while chunk := os.pread(first.fileno(), MIB, position):
-            if os.pread(second.fileno(), len(chunk), position) != chunk:
+        for position in range(0, max(os.lseek(each.fileno(), 0, os.SEEK_END) for each in (first, second)), MIB):
+            pieces = [_piece(each, position) for each in (first, second)]
+            if pieces[0] != pieces[1] and pieces[0].ljust(MIB, b"\0") != pieces[1].ljust(MIB, b"\0"):
                 return False
-            position += len(chunk)
-        return not os.pread(second.fileno(), 1, position)
+        return True
+
+
+def _piece(file: io.FileIO, position: int) -> bytes:
+    """A whole MiB, but at the end."""
+    parts, missing = list[bytes](), MIB
+    while missing and (part := os.pread(file.fileno(), missing, position + MIB - missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
 
 
 def sync(directory: str) -> None:

@@ -157,7 +157,8 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
         disks = plan_of(ctx, spec)
         await push_undo(ctx, disks.open())
         await open_disks(ctx, disks)
-        await fill_from(ctx, spec, self.chain, zeroes=False)
+        zeros = all(ctx.catalogue.template(disk.template).new_disks_are_zeros for disk in spec.disks)
+        await fill_from(ctx, spec, self.chain, zeroes=not zeros)
         if not self.starts:
             await close_disks(ctx, spec)
 

@@ -153,6 +153,16 @@ def test_a_backup_is_checked_as_a_whole_before_the_disks_are_written(bed: Bed) -
     assert bed.config.find_instance("web1").reverting is None
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+def test_zeros_are_written_where_a_new_disk_may_hold_what_was_there_before(bed: Bed, zeros: bool) -> None:
+    known = bed.ctx.catalogue.templates
+    known["local"] = dataclasses.replace(known["local"], new_disks_are_zeros=zeros)
+    bed.instance(1)
+    bed.backed_up("uuid-a")
+    run(RestoreBackup(instance_name="web1", new_name="web2", pnode="node2", disk_template="local"), bed.ctx)
+    assert {fill["zeroes"] for fill in bed.fills} == {not zeros}
+
+
 def test_an_interrupted_restore_in_place_is_not_started_and_can_be_repeated(bed: Bed) -> None:
     bed.instance(1)
     bed.backed_up("uuid-a")

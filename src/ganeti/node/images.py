@@ -5,6 +5,7 @@ Only raw images: one that names other files inside (qcow2 can) would let whoever
 """
 
 import errno
+import http.client
 import os
 import stat
 import urllib.error
@@ -99,7 +100,17 @@ def _copy(image: str, source: BinaryIO, target: BinaryIO, room: int | None) -> i
         position += len(chunk)
     if position == 0:
         raise BlockDeviceError(f"The image {image} is empty")
+    if (size := _said_size(source)) not in (None, position):
+        raise BlockDeviceError(
+            f"The image {image} came in part: {position} of {size} bytes, then the connection ended: try again"
+        )
     return position
+
+
+def _said_size(source: BinaryIO) -> int | None:
+    """In bytes, as a server says it; a connection that is cut looks like the end of the image."""
+    said = getattr(source, "headers", {}).get("Content-Length", "")
+    return int(said) if said.isascii() and said.isdigit() else None
 
 
 def _chunk(image: str, source: BinaryIO) -> bytes:
@@ -109,7 +120,7 @@ def _chunk(image: str, source: BinaryIO) -> bytes:
         while missing and (part := source.read(missing)):
             parts.append(part)
             missing -= len(part)
-    except OSError as err:
+    except (OSError, http.client.HTTPException) as err:
         raise BlockDeviceError(f"The image {image} cannot be read: {err}") from err
     return b"".join(parts)
 
@@ -126,7 +137,7 @@ def _opened(image: str) -> BinaryIO:
             return file
         if scheme in _SCHEMES:
             return cast("BinaryIO", urllib.request.urlopen(image, timeout=_SILENT_AFTER_S))  # noqa: S310 - checked above
-    except (OSError, ValueError) as err:  # what urllib raises is an OSError
+    except (OSError, ValueError, http.client.HTTPException) as err:  # what urllib raises by itself is an OSError
         reason = getattr(err, "strerror", None) or getattr(err, "reason", None) or err
         raise BlockDeviceError(f"The image {image} cannot be had: {reason}") from err
     raise BlockDeviceError(f"The image '{shown(image)}' is neither an absolute path nor a URL of http or ftp")

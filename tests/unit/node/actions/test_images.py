@@ -103,6 +103,43 @@ def test_what_is_no_image_is_said(node: OneNode, place: Path, server: str) -> No
             node.call("disk_image", instance=INSTANCE, index=0, image=image)
 
 
+class Cut(http.server.BaseHTTPRequestHandler):
+    """Ends the connection in the middle of an image, of which it has said the size or not, or answers nonsense."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/nonsense":
+            self.wfile.write(b"nonsense\r\n\r\n")
+            return
+        self.send_response(200)
+        if self.path == "/sized":
+            self.send_header("Content-Length", str(3 * MIB))
+        else:
+            self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write((b"" if self.path == "/sized" else b"300000\r\n") + bytes(MIB))
+        self.close_connection = True
+
+    def log_message(self, *words: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("sized", "1048576 of 3145728 bytes"), ("chunked", "cannot be read"), ("nonsense", "cannot be had")],
+)
+def test_an_image_that_came_in_part_is_refused(node: OneNode, place: Path, path: str, words: str) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(BlockDeviceError, match=words):
+                node.call("disk_image", instance=INSTANCE, index=0, image=f"http://127.0.0.1:{made.server_port}/{path}")
+        finally:
+            made.shutdown()
+            thread.join()
+
+
 def test_where_there_is_no_room_is_said_and_nothing_half_written_stays(
     node: OneNode, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,11 +8,11 @@ import asyncio
 import errno
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 from ganeti.base.errors import NodeTimeoutError
-from ganeti.system.http_connections import NotHttp, Place, Pool, Request, TooLong
-from ganeti.system.short_requests import LONGEST_BYTES, BrokeError, ConnectError, Connections
+from ganeti.system.http_answers import TooLong
+from ganeti.system.http_connections import BrokeError, ConnectError, Place, Pool, Request
 
 _KEPT_ALIVE_S = 60.0
 _CONNECTIONS = 200
@@ -39,7 +39,7 @@ class BrokenError(Exception):
 class HttpClient:
     """One session for each certificate that is shown; opened with the first request."""
 
-    def __init__(self, tls: Callable[[], Sequence[ssl.SSLContext]] | None, address_of: AddressOf) -> None:
+    def __init__(self, tls: Callable[[], Iterator[ssl.SSLContext]] | None, address_of: AddressOf) -> None:
         """*tls* gives the contexts as they are now, what refuses one is shown the next; None for plain HTTP."""
         self._tls = tls
         self._address_of = address_of
@@ -64,31 +64,22 @@ class HttpClient:
         context = self._context_for(host)
         session = self._session(context)
         session.requests += 1
+        place = Place(host, self._address_of(host), port)
+        request = Request("POST", path, {**_HEADERS, **(headers or {})}, body)
         try:
-            if isinstance(body, bytes) and len(body) <= LONGEST_BYTES:
-                status, answer = await session.short.post(
-                    *(host, self._address_of, port, path, body),
-                    limit_s=limit_s,
-                    connect_s=connect_s,
-                    headers={**_HEADERS, **(headers or {})},
-                )
-            else:
-                request = Request("POST", path, {**_HEADERS, **(headers or {})}, body)
-                async with asyncio.timeout(max(limit_s, 0.001)):
-                    status, answer = await _exchange(session.long, self._place(host, port), request, connect_s)
+            async with asyncio.timeout(max(limit_s, 0.001)):
+                status, answer = await session.pool(request).exchange(place, request, connect_s)
             if status == _FORBIDDEN and self._has_other_than(context, host):
                 raise BrokenError(f"{host} refuses this node's certificate", has_other=True)
             if len(self._sessions) > 1:
                 self._took.add(host)
             return status, answer
         except ConnectError as err:
-            if err.cause is None:
-                raise BrokenError(f"no connection to {self._address_of(host)} within {connect_s:g} seconds") from None
-            broken = _explain_connecting(f"{self._address_of(host)} port {port}", err.cause)
+            broken = _explain_connecting(place, err.cause, connect_s)
             broken.has_other = isinstance(err.cause, ssl.SSLError) and self._has_other_than(context, host)
             raise broken from err
         except BrokeError as err:
-            broken = _explain_break(f"{self._address_of(host)} port {port}", err.cause)
+            broken = _explain_break(place, err.cause)
             broken.has_other = self._has_other_than(context, host)
             raise broken from err
         except TimeoutError:
@@ -104,19 +95,17 @@ class HttpClient:
     ) -> tuple[int, bytes]:
         """Give status and body of the answer. Raises `BrokenError`, also for a body that is too long or too late."""
         request = Request("GET", path, {}, limit_bytes=limit_bytes)
-        place = self._place(host, port)
-        session = self._session(self._context_for(host))
+        place = Place(host, self._address_of(host), port)
         try:
+            pool = self._session(self._context_for(host)).pool(request)
             async with asyncio.timeout(limit_s):
-                return await _exchange(session.long, place, request, connect_s)
+                return await pool.exchange(place, request, connect_s)
         except TooLong:
             raise BrokenError(f"{host} sends more than {limit_bytes} bytes") from None
         except ConnectError as err:
-            if err.cause is None:
-                raise BrokenError(f"no connection to {place.address} within {connect_s:g} seconds") from None
-            raise _explain_connecting(f"{place.address} port {port}", err.cause) from err
+            raise _explain_connecting(place, err.cause, connect_s) from err
         except BrokeError as err:
-            raise _explain_break(f"{place.address} port {port}", err.cause) from err
+            raise _explain_break(place, err.cause) from err
         except TimeoutError:
             raise BrokenError(f"{host} did not answer within {limit_s:g} seconds") from None
 
@@ -127,24 +116,23 @@ class HttpClient:
             session.close()
         await asyncio.sleep(0)  # what was aborted is closed in the next round of the loop
 
-    def _place(self, host: str, port: int) -> Place:
-        return Place(host, self._address_of(host), port)
-
-    def _contexts(self) -> Sequence[ssl.SSLContext | None]:
-        return self._tls() if self._tls is not None else (None,)
+    def _contexts(self) -> Iterator[ssl.SSLContext | None]:
+        return self._tls() if self._tls is not None else iter((None,))
 
     def _context_for(self, host: str) -> ssl.SSLContext | None:
-        contexts, refused = self._contexts(), self._refused.get(host, [])
-        return next((context for context in contexts if context not in refused), contexts[0])
+        refused = self._refused.get(host, ())
+        context = next((context for context in self._contexts() if context not in refused), None)
+        return context if context is not None else next(self._contexts())
 
     def _has_other_than(self, refused: ssl.SSLContext | None, host: str) -> bool:
         """Note a refusal; whether there is a certificate that *host* has not refused since it last took one."""
+        contexts = list(self._contexts())
         known = self._refused.setdefault(host, [])
         known.append(refused)
-        if all(context in known for context in self._contexts()):
+        if all(context in known for context in contexts):
             known[:] = [refused] if host in self._took else []
             self._took.discard(host)
-        return bool(known) and any(context not in known for context in self._contexts())
+        return bool(known) and any(context not in known for context in contexts)
 
     def _session(self, context: ssl.SSLContext | None) -> "_Session":
         if context not in self._sessions:
@@ -154,61 +142,53 @@ class HttpClient:
     def _close_superseded(self) -> None:
         """Sessions of certificates that have been renewed, once their requests are answered."""
         if len(self._sessions) > 1:
-            contexts = self._contexts()
+            contexts = list(self._contexts())
             for context in [context for context in self._sessions if context not in contexts]:
                 if not self._sessions[context].requests:
                     self._sessions.pop(context).close()
 
 
 class _Session:
-    """What shows one certificate: connections for short requests, and others for what is long or read in pieces."""
+    """What shows one certificate: connections for short requests, and others for all else.
+
+    NodeD hands a connection with its first request that is not short to its general server, which has it from then on.
+    """
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
-        self.short = Connections(context, _KEPT_ALIVE_S, _CONNECTIONS)
-        self.long = Pool(context, most=_CONNECTIONS, kept_s=_KEPT_ALIVE_S)
+        self._short = Pool(context, most=_CONNECTIONS, kept_s=_KEPT_ALIVE_S)
+        self._others = Pool(context, most=_CONNECTIONS, kept_s=_KEPT_ALIVE_S)
         self.requests = 0
         """Those that are not answered yet."""
 
+    def pool(self, request: Request) -> Pool:
+        return self._short if request.is_short else self._others
+
     def close(self) -> None:
-        self.short.close()
-        self.long.close()
+        self._short.close()
+        self._others.close()
 
 
-async def _exchange(pool: Pool, place: Place, request: Request, connect_s: float) -> tuple[int, bytes]:
-    """Raises `ConnectError`, `BrokeError`, `TooLong`."""
-    try:
-        async with asyncio.timeout(connect_s) as patience:
-            connection = await pool.take(place)
-    except OSError as err:  # a `TimeoutError` is one, also where the kernel has given up
-        raise ConnectError(None if patience.expired() else err) from err
-    is_over = False
-    try:
-        answer = await connection.exchange(request)
-        is_over = True
-        return answer
-    except (OSError, EOFError, NotHttp) as err:
-        known = isinstance(err, OSError) and not isinstance(err, ssl.SSLError)
-        raise BrokeError(err if known else None) from err  # type: ignore[arg-type]
-    finally:
-        if not is_over:
-            connection.abort()
-        pool.give_back(connection)
-
-
-def _explain_connecting(where: str, err: OSError) -> BrokenError:
+def _explain_connecting(place: Place, err: OSError | None, within_s: float) -> BrokenError:
+    """*err* is None where there was no time left."""
+    if err is None:
+        return BrokenError(f"no connection to {place.address} within {within_s:g} seconds")
     if isinstance(err, ssl.SSLCertVerificationError):
-        return BrokenError(f"{where} shows a certificate that is not this node's: {err}")
+        return BrokenError(f"{_where(place)} shows a certificate that is not this node's: {err}")
     if isinstance(err, ssl.SSLError):
-        return BrokenError(f"{where} refuses the TLS connection: {err}")
-    return _explain_break(where, err)
+        return BrokenError(f"{_where(place)} refuses the TLS connection: {err}")
+    return _explain_break(place, err)
 
 
-def _explain_break(where: str, err: OSError | None) -> BrokenError:
+def _explain_break(place: Place, err: OSError | None) -> BrokenError:
     """*err* is None where the other side has just ended it."""
     if err is None:
-        return BrokenError(f"{where}: the connection broke", may_restart=True, stale=True)
+        return BrokenError(f"{_where(place)}: the connection broke", may_restart=True, stale=True)
     reason = os.strerror(err.errno) if err.errno else str(err)
     may_restart = err.errno in (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
     daemon = ", is its node daemon running?" if err.errno == errno.ECONNREFUSED else ""
     stale = err.errno in (errno.ECONNRESET, errno.EPIPE)
-    return BrokenError(f"{where}: {reason}{daemon}", may_restart=may_restart, stale=stale)
+    return BrokenError(f"{_where(place)}: {reason}{daemon}", may_restart=may_restart, stale=stale)
+
+
+def _where(place: Place) -> str:
+    return f"{place.address} port {place.port}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Answers to short HTTP requests of one's own callers, at a fifth of what a general server takes.
 
-A connection begins here. As long as its requests look as `short_requests` writes them, they are answered here; with the
-first one that does not, the connection goes to the general server, with all that has come of it.
+A connection begins here. As long as its requests look as `http_connections` writes short ones, they are answered here;
+with the first that does not, the connection goes to the general server, with all that has come of it.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from multidict import CIMultiDict
 
-from ganeti.system.short_requests import LONGEST_BYTES
+from ganeti.system.http_connections import SHORT_BYTES
 
 _log = logging.getLogger(__name__)
 _END = b"\r\n\r\n"
@@ -36,7 +36,7 @@ class Head:
 
 
 def read_head(data: bytes, known: frozenset[str]) -> Head | None:
-    """None for what is not written as `short_requests` does, with *known* names of headers, in lower case."""
+    """None for what is not written as `http_connections` writes it, with *known* names of headers, in lower case."""
     first, *lines = data.split(b"\r\n")
     match = _FIRST.fullmatch(first)
     if match is None:
@@ -48,7 +48,7 @@ def read_head(data: bytes, known: frozenset[str]) -> Head | None:
             return None
         headers[name] = value
     length = headers.get(_LENGTH, "")
-    if _HOST not in headers or not _NUMBER.fullmatch(length) or int(length) > LONGEST_BYTES:
+    if _HOST not in headers or not _NUMBER.fullmatch(length) or int(length) > SHORT_BYTES:
         return None
     return Head(match[1].decode(), headers, int(length))
 
@@ -119,7 +119,7 @@ class ShortAnswers(asyncio.Protocol):
         self._buffer += data
         self._stirred_s = asyncio.get_running_loop().time()
         if self._is_answering:
-            if len(self._buffer) > 2 * LONGEST_BYTES and self._transport is not None:
+            if len(self._buffer) > 2 * SHORT_BYTES and self._transport is not None:
                 self._transport.abort()  # whoever sends on and on without waiting is no caller of ours
             return
         self._server.stirs(self)

@@ -77,22 +77,23 @@ def client_context(paths: Paths) -> ssl.SSLContext:
     return _client_context(paths.client_cert, paths.authority_cert)
 
 
-def client_contexts(paths: Paths) -> tuple[ssl.SSLContext, ...]:
-    """The context of `client_context`, and those of certificates that this node has shown before, newest first.
+def client_contexts(paths: Paths) -> Iterator[ssl.SSLContext]:
+    """The context of `client_context`, then those of certificates that this node has shown before, newest first.
 
-    A node that was away while certificates were renewed knows its callers by the former ones only.
+    A node that was away while certificates were renewed knows its callers by the former ones only. Each node call takes
+    the first context, and few look further: the directory is read only for those.
     """
-    contexts = [client_context(paths)]
+    yield client_context(paths)
     for former in former_certificates(paths):
         with suppress(TransportError):  # it goes once no node needs it
-            contexts.append(_client_context(former, paths.authority_cert))
-    return tuple(contexts)
+            context = _client_context(former, paths.authority_cert)
+            yield context
 
 
 def former_certificates(paths: Paths) -> list[str]:
     """Files with certificates that this node has shown before, newest first."""
     directory, pattern = os.path.split(paths.former_client_cert("*"))
-    prefix, _, suffix = pattern.partition("*")  # no `glob`: it is looked at for each node call
+    prefix, _, suffix = pattern.partition("*")
     with suppress(FileNotFoundError):
         names = [name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(suffix)]
         return [f"{directory}/{name}" for name in sorted(names, reverse=True)]

@@ -254,7 +254,7 @@ def _daemonize(module: Any) -> None:
 
 def _tls(module: Any) -> None:
     module.server_context = module.client_context = lambda *_, **__: object()
-    module.client_contexts = lambda *_: (object(),)
+    module.client_contexts = lambda *_: iter((object(),))
     module.former_certificates = lambda *_: []
 
 

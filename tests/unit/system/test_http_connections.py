@@ -21,6 +21,7 @@ class Server:
         self.answers = list(answers)
         self.goes_on = goes_on
         self.connections = 0
+        self.port = 0
         self.requests: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,7 +49,8 @@ def play(server: Any, story: Callable[[HttpClient, int], Awaitable[Any]]) -> Any
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
         client = HttpClient(None, lambda host: "127.0.0.1")
         try:
-            return await story(client, listening.sockets[0].getsockname()[1])
+            server.port = listening.sockets[0].getsockname()[1]
+            return await story(client, server.port)
         finally:
             await client.close()
             listening.close()
@@ -84,11 +86,11 @@ def test_requests_follow_each_other_on_one_connection():
     assert answers == [(200, b"ok"), (201, b"abc0123456789"), (200, b"ok"), (204, b""), (200, b"ok")]
     assert server.connections == 1
     assert server.requests[0] == (
-        b"POST /version HTTP/1.1\r\nHost: node1\r\nContent-Type: application/json\r\nX-Sent: 1\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        b"POST /version HTTP/1.1\r\nHost: node1:%d\r\nContent-Type: application/json\r\nX-Sent: 1\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" % server.port
     )
     assert server.requests[2].endswith(b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")
-    assert server.requests[4] == b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n"
+    assert server.requests[4] == b"GET / HTTP/1.1\r\nHost: node1:%d\r\n\r\n" % server.port
 
 
 @pytest.mark.parametrize(

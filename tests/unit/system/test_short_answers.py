@@ -12,8 +12,8 @@ import pytest
 from ganeti.base.errors import NodeTimeoutError
 from ganeti.system import http_server
 from ganeti.system.http_client import BrokenError, HttpClient
+from ganeti.system.http_connections import SHORT_BYTES
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
-from ganeti.system.short_requests import LONGEST_BYTES
 
 ADDRESS = "127.0.0.1"
 SHORT = b"POST /version HTTP/1.1\r\nHost: node1\r\n%sContent-Length: %d\r\n\r\n%s"
@@ -95,13 +95,13 @@ async def post(client: HttpClient, bed: Bed, body: bytes, path: str = "/version"
 def test_calls_of_one_caller_take_one_connection_and_long_ones_another() -> None:
     async def story(bed: Bed) -> None:
         client = HttpClient(None, lambda _: ADDRESS)
-        for body in (b"{}", b"", b"x" * LONGEST_BYTES):
+        for body in (b"{}", b"", b"x" * SHORT_BYTES):
             assert await post(client, bed, body) == b"200 done"
             assert (bed.handled[-1].body, bed.handled[-1].peer) == (body, ADDRESS)
             assert bed.handled[-1].headers["sent-at"] == "17"
         assert not bed.is_general
         bed.answer = b"a" * 1_000_000
-        assert await post(client, bed, b"x" * (LONGEST_BYTES + 1)) == b"200 " + bed.answer
+        assert await post(client, bed, b"x" * (SHORT_BYTES + 1)) == b"200 " + bed.answer
         assert bed.is_general
         assert await post(client, bed, b"{}") == b"200 " + bed.answer
         assert await post(client, bed, b"{}", "/stranger") == b"403 stranger"

@@ -16,6 +16,7 @@ from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.tools import config_undo
 from ganeti.tools.config_past import EVER, Key, Past, label, read, shown_time
+from ganeti.tools.fingerprints import shortened
 from ganeti.wire.job_file import SUCCESS
 
 NAME = "config-history"
@@ -53,7 +54,7 @@ def _difference(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
 
 
 def _value(name: str, value: Any) -> str:
-    return _HIDDEN if name in _SECRET else json.dumps(value)
+    return _HIDDEN if name in _SECRET else json.dumps(shortened(value))
 
 
 def read_time(text: str) -> float:
@@ -125,7 +126,7 @@ def _show(past: Past, key: Key, time_s: float) -> None:
     if plain is None:
         print(f"{label(key, past.present.get(key))} did not exist at {shown_time(time_s)}")
         return
-    hidden = {name: _HIDDEN if name in _SECRET and value else value for name, value in plain.items()}
+    hidden = {name: _HIDDEN if name in _SECRET and value else shortened(value) for name, value in plain.items()}
     print(json.dumps({label(key, plain): hidden}, indent=2))
 
 

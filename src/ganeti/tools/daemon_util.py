@@ -154,7 +154,8 @@ def run(words: Sequence[str], node: Node) -> int:
         return 0 if words else 1
     action = ACTIONS.get(words[0].replace("_", "-"))
     if action is None:
-        print(f"daemon-util: there is no action '{words[0]}': see daemon-util --help", file=sys.stderr)
+        known = ", ".join(ACTIONS)
+        print(f"daemon-util: there is no action '{words[0]}': give one of {known}", file=sys.stderr)
         return 1
     try:
         return action(node, words[1:])

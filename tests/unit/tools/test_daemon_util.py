@@ -319,6 +319,10 @@ def test_names_and_statuses(node: Node, capsys: pytest.CaptureFixture[str]) -> N
     ("words", "sentence"),
     [
         (["fly"], "no action 'fly'"),
+        (
+            ["restart", "ganeti-noded"],
+            "no action 'restart': give one of start, stop, check, check-and-start, start-master",
+        ),
         (["start", "ganeti-xyz"], "no daemon 'ganeti-xyz'"),
         (["start", "ganeti-rapi"], "not installed"),
         (["start"], "Name the daemon"),

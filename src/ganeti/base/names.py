@@ -19,6 +19,8 @@ LONGEST_PATH_BYTES: Final = 1024
 NO_HOST_NAME: Final = "it cannot be the name of a host"
 """Why a resolver did not even ask."""
 _SHOWN_CHARACTERS: Final = 60
+_PARTING: Final = re.compile(r"[\s/|,]")
+_LIKE_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _HOST_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*", re.IGNORECASE | re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
@@ -66,6 +68,18 @@ def address_fault(name: str) -> str | None:
     if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
         return "it would be read as an IP address: use a name whose last part is no number"
     return None
+
+
+def new_label_fault(name: str) -> str | None:
+    """Of the name that a group or network gets: it stands in lists, in tables of files and in paths of the remote API.
+
+    Not of one that is there already: Ganeti 3.1 lets such a name be anything.
+    """
+    if fault := reference_fault(name):
+        return fault
+    if not name or name.startswith("-") or _PARTING.search(name):
+        return "use no spaces and none of the signs , / |, and no hyphen at its start"
+    return "it looks like a UUID" if _LIKE_UUID.fullmatch(name) else None
 
 
 def file_name_fault(name: str) -> str | None:

@@ -13,7 +13,7 @@ CONTROL = ["a\nb", "a\n", "\na", "a\rb", "a\tb", "a\0b", "a\x1b[2J", "a\x7fb", "
     "rule",
     [
         *(names.line_fault, names.reference_fault, names.host_name_fault, names.file_name_fault, names.os_name_fault),
-        *(names.program_name_fault, names.path_fault, names.relative_path_fault),
+        *(names.new_label_fault, names.program_name_fault, names.path_fault, names.relative_path_fault),
     ],
 )
 def test_no_rule_lets_a_control_character_pass(rule, text):
@@ -42,6 +42,16 @@ def test_an_address_is_no_host_name(name):
 )
 def test_other_things_are_no_host_names_either(name):
     assert names.host_name_fault(name) is not None
+
+
+@pytest.mark.parametrize("name", ["default", "rack-1", "DC1.row_2", "grün", "a+b:c@d*e", "1"])
+def test_names_of_groups_and_networks(name):
+    assert names.new_label_fault(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "x y", "a/b", "a|b", "a,b", "-x", "x\u00a0y", "--all"])
+def test_a_name_that_parts_lists_and_paths_is_refused(name):
+    assert names.new_label_fault(name) == "use no spaces and none of the signs , / |, and no hyphen at its start"
 
 
 @pytest.mark.parametrize("path", ["/srv/ganeti", "/srv/päth", "/", "/srv/a b", "/srv/..a"])

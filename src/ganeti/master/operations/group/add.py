@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_GROUP_ADD: make a node group."""
 
-import re
 from typing import Annotated, Any
 
 from ganeti.base import names
@@ -20,8 +19,6 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
 
-_LIKE_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-
 
 class AddGroup(Change, frozen=True, kw_only=True):
     """Enter a group without nodes, unless somebody has made one of that name meanwhile."""
@@ -35,7 +32,7 @@ class AddGroup(Change, frozen=True, kw_only=True):
 
 def check_new_name(view: ConfigView, name: str) -> None:
     """Raise `PrerequisiteError` where a group cannot be called so, or another one is."""
-    if (fault := names.reference_fault(name)) or (fault := _LIKE_UUID.fullmatch(name) and "it looks like a UUID"):
+    if fault := names.new_label_fault(name):
         raise PrerequisiteError(f"A node group cannot be called '{names.shown(name)}': {fault}", WRONG_INPUT)
     uuid = view.uuid_by_name("nodegroups", name)
     if uuid is not None:

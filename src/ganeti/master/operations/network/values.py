@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ipaddress import IPv6Address, IPv6Network
 from typing import Annotated, Literal
 
+from ganeti.base import names
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
@@ -32,7 +33,9 @@ NONE = "none"
 
 
 def check_new_name(view: ConfigView, name: str) -> None:
-    """Raise `PrerequisiteError` where a network is called so."""
+    """Raise `PrerequisiteError` where a network cannot be called so, or another one is."""
+    if fault := names.new_label_fault(name):
+        raise PrerequisiteError(f"A network cannot be called '{names.shown(name)}': {fault}", WRONG_INPUT)
     uuid = view.uuid_by_name("networks", name)
     if uuid is not None:
         raise PrerequisiteError(f"There is a network '{name}' already: choose another name", ALREADY_EXISTS)

@@ -55,6 +55,7 @@ def test_what_the_group_hands_down_is_kept(ctx: FakeContext) -> None:
         ("default", "'default' already"),
         ("1b1d1b1d-1b1d-1b1d-1b1d-1b1d1b1d1b1d", "looks like a UUID"),
         ("", "must not be empty"),
+        ("x y", r"A node group cannot be called 'x y': use no spaces and none of the signs , / \|"),
         ("two\nlines", "control character"),
         ("x" * 300, "too long"),
     ],

@@ -68,6 +68,8 @@ def test_addresses_of_nodes_are_kept_back(ctx: FakeContext) -> None:
     ("parameters", "words"),
     [
         ({"name": "net1"}, "network 'net1' already"),
+        ({"name": "n et"}, r"A network cannot be called 'n et': use no spaces and none of the signs , / \|"),
+        ({"name": "1b1d1b1d-1b1d-1b1d-1b1d-1b1d1b1d1b1d"}, "looks like a UUID"),
         ({"network": "10.0.0.0/8"}, "from 16 to 30"),
         ({"network": "10.0.0.1/24"}, "not an IPv4 network"),
         ({"gateway": "10.1.0.1"}, r"gateway 10\.1\.0\.1 is not an address of the network"),
@@ -156,6 +158,8 @@ def test_a_network_is_renamed(ctx: FakeContext) -> None:
     assert [network.name for network in ctx.config.view().networks()] == ["front"]
     with pytest.raises(PrerequisiteError, match="'front' already"):
         act(ctx, "RENAME", "front", new_name="front")
+    with pytest.raises(PrerequisiteError, match="cannot be called 'a/b'"):
+        act(ctx, "RENAME", "front", new_name="a/b")
 
 
 def test_hooks_know_the_network(ctx: FakeContext) -> None:

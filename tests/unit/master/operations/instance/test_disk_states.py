@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import disk_status, guest
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
@@ -14,6 +15,7 @@ from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteErr
 from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
 from ganeti.master.operations.instance.disks.deactivate_disks import DeactivateInstanceDisks
 from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
+from ganeti.model.objects import CLUSTER_KEY
 
 RUNS = guest()
 
@@ -111,6 +113,17 @@ def test_a_running_guest_is_told(ctx: FakeContext) -> None:
     sizes(ctx, wanted)
     grow(ctx, wanted, absolute=True)
     assert seen == [(36, True), wanted]
+
+
+def test_what_a_guest_may_have_written_is_not_wiped(ctx: FakeContext) -> None:
+    """A volume is made of whole extents, so it may be larger than its disk."""
+    config, before = ctx.config.config, disk(ctx).size
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, prealloc_wipe_disks=True))
+    found, wiped = [before + 28, before + 124, before + 124], list[tuple[int, int]]()
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: disk_status(dev_path="/dev/x", size_mib=found.pop(0))
+    ctx.nodes.handlers["blockdev_wipe"] = lambda name, disk, **part: wiped.append(tuple(part.values()))
+    grow(ctx, 100)
+    assert wiped == [(before + 28, 72)]
 
 
 def test_a_full_disk_changes_nothing(ctx: FakeContext) -> None:

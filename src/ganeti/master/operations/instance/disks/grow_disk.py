@@ -123,6 +123,8 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         disks = plan_of(ctx, spec)
         ctx.log.info(f"Growing disk {disk.index} of {spec.name} from {disk.size_mib} MiB to {checked.size_mib} MiB")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
+        wipes = ctx.config.view().cluster.prealloc_wipe_disks and running is None
+        used_mib = await self._used_mib(spec, disk, ctx) if wipes else 0
         await _grow(ctx, disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None))
         if running is not None:
             await ask(ctx.nodes, spec.primary_node_uuid, InstanceResizeDisk(instance=spec, disk=grown))
@@ -133,10 +135,16 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
                 f"daemon on {spec.primary_node}"
             )
         await ctx.config.commit(SetDiskSize(disk_uuid=disk.uuid, size_mib=checked.size_mib), settles=True)
-        if ctx.config.view().cluster.prealloc_wipe_disks and running is None:
-            await wipe(ctx, disks.primary, grown, from_mib=disk.size_mib)
+        if wipes:
+            await wipe(ctx, disks.primary, grown, from_mib=used_mib)
         if self.wait_for_sync:
             await wait_for_sync(ctx, disks)
+
+    async def _used_mib(self, spec: InstanceSpec, disk: DiskSpec, ctx: OperationContext) -> int:
+        """What the guest may have written: a volume of whole extents is larger than is known, as is one whose growth
+        was not committed."""
+        found = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
+        return max(disk.size_mib, (found.size_mib or 0) if found is not None else 0)
 
     def _size(self, index: int, now_mib: int) -> int:
         wanted_mib = self.amount if self.absolute else now_mib + self.amount

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Incremental backups that are unfinished, or that nobody can read."""
+"""Incremental backups that are unfinished, that nobody can read, or that are not made although they should be."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ganeti.master.backups import CREATE, schedule_of
 from ganeti.master.verify.findings import WARNING, Finding
-from ganeti.model.objects import Instance
+from ganeti.model.objects import BackupSchedule, Instance, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.wire.backup_file import Backup, UnreadableBackupError, decode
@@ -30,6 +31,37 @@ def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequen
             if why := files.fault or _fault(files.manifest, view.backups.keys):
                 what = f"backup {files.id} of {_name(view, files.instance_uuid)} cannot be used: {why}"
                 yield Finding("ENODEORPHANLV", node, what, WARNING)
+
+
+def missing(view: ConfigView, now_s: float) -> Iterator[Finding]:
+    """What schedules ask for and is not there: their jobs fail, or are not even submitted."""
+    working = set[str]()
+    for schedule in view.backups.schedules:
+        node = view.get("nodes", schedule.node)
+        if not isinstance(node, Node):
+            told = f"backup schedule {schedule.name} keeps its backups on a node that does not exist, so none is made"
+            yield Finding("ECLUSTERCFG", "", f"{told}: add it anew with another node (gnt-backup schedule add)")
+        elif node.offline:
+            told = f"backup schedule {schedule.name} keeps its backups on node {node.name}, which is offline"
+            yield Finding("ECLUSTERCFG", "", f"{told}: none is made until it is back", WARNING)
+        else:
+            working.add(schedule.name)
+    for instance in view.instances():
+        wanted = schedule_of(view, instance)
+        if wanted is not None and wanted.name in working and (late := _late(view, instance, wanted, now_s)):
+            yield Finding("ECLUSTERCFG", "", f"backup schedule {wanted.name}: {late}", WARNING)
+
+
+def _late(view: ConfigView, instance: Instance, schedule: BackupSchedule, now_s: float) -> str:
+    """What is wrong with the newest backup of an instance; empty if nothing is."""
+    key = f"{CREATE} {instance.uuid}"
+    made_s = view.backups.done.get(key)
+    if made_s is None:
+        return f"no backup of {instance.name} was made, see its jobs" if key in view.backups.tried else ""
+    age_s = now_s - made_s
+    if schedule.interval_s <= 0 or age_s < 2 * schedule.interval_s:
+        return ""
+    return f"the newest backup of {instance.name} is {age_s / 3600:.0f} h old, see its jobs"
 
 
 def _fault(manifest: str, keys: Mapping[str, str]) -> str:

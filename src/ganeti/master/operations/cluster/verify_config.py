@@ -8,7 +8,7 @@ from ganeti.base.version import RELEASE
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import ErrorCodes, IgnoredErrors, Simulate, Verbose
-from ganeti.master.verify import asking, configuration, copies
+from ganeti.master.verify import asking, backups, configuration, copies
 from ganeti.master.verify.findings import Finding, Report, simulated
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NETWORKS, ALL_NODE_RES, ALL_NODES, LockPlan
 from ganeti.model.node_calls.replica import ReplicaState
@@ -46,7 +46,8 @@ class VerifyConfiguration(Operation[bool], frozen=True, kw_only=True):
             )
         damaged = configuration.damaged_jobs(ctx.master.damaged_jobs())
         incomplete = configuration.incomplete_instances(view)
-        tell("* Verifying cluster config", [*configuration.consistency(view), *incomplete, *damaged])
+        late = backups.missing(view, ctx.clock.now_s())
+        tell("* Verifying cluster config", [*configuration.consistency(view), *incomplete, *damaged, *late])
         tell("* Verifying cluster certificate files", await _certificates(ctx))
         tell("* Verifying copies of the configuration", await _copies(ctx))
         view = ctx.config.view()

@@ -49,6 +49,14 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_u
                 f"Node {node.name} is the master node: another one must take over first (gnt-cluster master-failover)",
                 WRONG_STATE,
             )
+        for schedule in view.backups.schedules:
+            if schedule.node == node.uuid:
+                raise PrerequisiteError(
+                    f"The backups of schedule {schedule.name} are kept on node {node.name}: without it none is made. "
+                    f"Remove the schedule (gnt-backup schedule remove {schedule.name}), or add it anew with another "
+                    "node (-n NODE)",
+                    WRONG_STATE,
+                )
         for instance in hosted_instances(view, node.uuid):
             raise PrerequisiteError(
                 f"Instance {instance.name} still uses node {node.name}: move or remove it first", WRONG_STATE

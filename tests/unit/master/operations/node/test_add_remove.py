@@ -16,7 +16,7 @@ from ganeti.master.operations import load
 from ganeti.master.operations.node.add import AddNodeToCluster
 from ganeti.master.operations.node.migrate import MigrateNode
 from ganeti.master.operations.node.remove import RemoveNodeFromCluster
-from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, NodeGroup
+from ganeti.model.objects import BACKUPS_KEY, CLUSTER_KEY, CONFIG_VERSION, Backups, BackupSchedule, NodeGroup
 from ganeti.ports.context import UndoChange
 
 
@@ -273,6 +273,14 @@ def test_a_node_that_cannot_be_told_is_removed_all_the_same(ctx: FakeContext) ->
     run(RemoveNodeFromCluster(node_name="node2"), ctx)
     assert "node2" not in ctx.config.view().names("nodes")
     assert any("node-cleanup on node2" in line for line in ctx.lines)
+
+
+def test_a_node_that_a_schedule_keeps_backups_on_is_not_removed(ctx: FakeContext) -> None:
+    nightly = BackupSchedule(name="nightly", scope="cluster", node="uuid-node2", interval_s=86400, keep=7)
+    ctx.config.config.put("backups", BACKUPS_KEY, Backups(schedules=[nightly]))
+    with pytest.raises(PrerequisiteError, match=r"schedule nightly are kept on node node2.*add it anew with another"):
+        run(RemoveNodeFromCluster(node_name="node2"), ctx)
+    assert ctx.story == []
 
 
 def test_who_cannot_be_removed(ctx: FakeContext) -> None:

@@ -16,6 +16,7 @@ DIRECTORY = "taken-over"
 _OWN = ("config.sqlite", "noded-epoch.json", "ca.pem", "ca.key")
 """Names, or beginnings of names, of files that only this program has."""
 _CHANGED = ("config.data", "server.pem", "client.pem", "ssconf_", "locks.data", "tempres.data")
+"""Other names that begin so, but for those of ssconf, are the administrator's: they stay."""
 MODES = {"ca.key": 0o400, "ca.pem": 0o444, "server.pem": 0o440, "client.pem": 0o440, "config.data": 0o640}
 _CLEAN = ".complete"
 _MARK = "ca.pem"
@@ -67,7 +68,8 @@ class KeptFiles:
             if name not in files:
                 _copy(f"{self.directory}/{name}", f"{self._data}/{name}")
         for name in self._names(_CHANGED):
-            if name not in files and name not in kept:
+            written = name in _CHANGED or name.startswith("ssconf_")
+            if written and name not in files and name not in kept:
                 os.unlink(f"{self._data}/{name}")
         for name in sorted(self._names(_OWN), key=lambda name: name == _MARK):
             os.unlink(f"{self._data}/{name}")

@@ -64,6 +64,20 @@ def test_what_was_there_comes_back(paths: Paths) -> None:
     assert {name: (data / name).read_text() for name in before} == before | {"config.data": "converted"}
 
 
+def test_what_an_administrator_has_beside_it_stays(paths: Paths) -> None:
+    """The configuration of before the way back has the keys of backups, without which these cannot be read."""
+    data = Path(paths.data_dir)
+    (data / "config.data").write_text("old")
+    kept = KeptFiles(paths)
+    kept.save()
+    kept.put({"ca.pem": "new"})
+    beside = {"config.data.given-back", "config.data.2026-11-29", "server.pem.old"}
+    for name in beside:
+        (data / name).write_text(name)
+    kept.restore({"config.data": "converted"})
+    assert names(paths) == {"config.data", *beside}
+
+
 class Interrupted(Exception):
     pass
 

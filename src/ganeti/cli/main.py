@@ -24,7 +24,7 @@ def run(program: str) -> int:
         return _version(program)
     try:
         status = _guarded(program, words)
-        sys.stdout.flush()
+        _flush(program)
         return status
     except BrokenPipeError:
         _silence_output()
@@ -39,7 +39,7 @@ def _version(program: str) -> int:
 
     try:
         sys.stdout.write(f"{program} (ganeti {VCS}) {RELEASE}\n")
-        sys.stdout.flush()
+        _flush(program)
     except BrokenPipeError:
         _silence_output()
     return 0
@@ -52,6 +52,18 @@ def _open_closed_streams() -> None:
 
         sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _flush(program: str) -> None:
+    """Write out what is printed so far; where that fails, as on a full disk, the program ends here."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence_output()
+        sys.stderr.write(f"{program}: cannot write the output: {error.strerror}\n")
+        sys.exit(1)
 
 
 def _silence_output() -> None:
@@ -68,7 +80,7 @@ def _guarded(program: str, words: list[str]) -> int:
     try:
         return _dispatch(program, words)
     except Failure as failure:
-        sys.stdout.flush()
+        _flush(program)
         sys.stderr.write(failure.text.rstrip("\n") + "\n")
         return failure.status
     except (BrokenPipeError, KeyboardInterrupt):
@@ -76,7 +88,7 @@ def _guarded(program: str, words: list[str]) -> int:
     except Exception as error:
         if _wants_traceback(words):
             raise
-        sys.stdout.flush()
+        _flush(program)
         sys.stderr.write(f"{_sentence(program, error)}\n")
         return getattr(error, "exit_status", EXIT_FAILURE)
 

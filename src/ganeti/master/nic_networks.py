@@ -17,17 +17,25 @@ FROM_POOL = "pool"
 
 
 def connected(
-    view: ConfigView, group: NodeGroup, nics: Sequence[Nic], *, conflicts_check: bool, before: Sequence[Nic] = ()
+    view: ConfigView,
+    group: NodeGroup,
+    nics: Sequence[Nic],
+    *,
+    conflicts_check: bool,
+    before: Sequence[Nic] = (),
+    numbers: Sequence[int] | None = None,
 ) -> list[Nic]:
     """Give the NICs as they will be in a group: mode, link and VLAN of its networks, addresses chosen from their pools.
 
-    *before* are the instance's NICs that these replace: what they have is free for it. Raises `PrerequisiteError` for
-    a network that the group is not connected to, and for an address that is not free there.
+    *before* are the instance's NICs that these replace: what they have is free for it. *numbers* are the positions of
+    the NICs in the instance, where they are not all of it. Raises `PrerequisiteError` for a network that the group is
+    not connected to, and for an address that is not free there.
     """
+    numbers = numbers if numbers is not None else range(len(nics))
     pools = {}
     found = []
-    _refuse_taken(view, nics, [nic.uuid for nic in before])
-    for index, nic in enumerate(nics):
+    _refuse_taken(view, nics, [nic.uuid for nic in before], numbers)
+    for index, nic in zip(numbers, nics, strict=True):
         if nic.network is None:
             found.append(nic)
             continue
@@ -62,14 +70,15 @@ def connected(
     return found
 
 
-def _refuse_taken(view: ConfigView, nics: Sequence[Nic], leaving: Sequence[str]) -> None:
+def _refuse_taken(view: ConfigView, nics: Sequence[Nic], leaving: Sequence[str], numbers: Sequence[int]) -> None:
     """Raise `PrerequisiteError` where a NIC outside networks has the address of another one on the same link."""
-    wanted = {_place(nic): index for index, nic in enumerate(nics) if nic.network is None and nic.ip}
+    numbered = list(zip(numbers, nics, strict=True))
+    wanted = {_place(nic): index for index, nic in numbered if nic.network is None and nic.ip}
     if not wanted:
         return
     ours = {*leaving, *(nic.uuid for nic in nics)}
     others = [(each.name, nic) for each in view.instances() for nic in each.nics if nic.uuid not in ours]
-    others += [("this instance", nic) for index, nic in enumerate(nics) if wanted.get(_place(nic), index) != index]
+    others += [("this instance", nic) for index, nic in numbered if wanted.get(_place(nic), index) != index]
     for name, nic in others:
         index = wanted.get(_place(nic))
         if index is not None:

@@ -148,6 +148,15 @@ def test_a_closed_output_is_no_traceback():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", [["gnt-instance", "--help"], ["gnt-instance", "--version"]])
+def test_an_output_that_cannot_be_written_is_named(words):
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >/dev/full', "sh", *command(*words)], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1] == "gnt-instance: cannot write the output: No space left on device"
+    assert "Traceback" not in done.stderr and done.returncode == 1
+
+
 def cpu_s(words, runs=7):
     spent = []
     for _ in range(runs):

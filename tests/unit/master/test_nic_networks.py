@@ -128,6 +128,8 @@ def test_one_address_outside_networks_is_given_once_on_a_link(ctx: FakeContext) 
     modify = {"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web2"}
     with pytest.raises(PrerequisiteError, match=r"203.0.113.7 is that of a NIC of web1"):
         run(decode(modify | {"nics": [["modify", 0, {"link": "lo"}]]}), ctx)
+    with pytest.raises(PrerequisiteError, match=r"NIC 1: IP address 203.0.113.7 is that of a NIC of web1"):
+        run(decode(modify | {"nics": [["add", -1, routed]]}), ctx)
     run(decode(modify | {"nics": [["modify", 0, {"ip": "203.0.113.9"}]]}), ctx)
     run(decode(modify | {"nics": [["modify", 0, {"link": "lo"}]]}), ctx)
     run(

@@ -3,6 +3,7 @@
 
 from msgspec.structs import replace
 
+from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.model import communication
 from ganeti.model.configuration import Draft
@@ -35,7 +36,7 @@ class SetCommunicationNetwork(Change, frozen=True, kw_only=True):
 def planned(view: ConfigView, name: str | None, uuid: str) -> SetCommunicationNetwork | None:
     """What is to be changed for the network *name*, empty for none; *uuid* is for a new one.
 
-    Raises `PrerequisiteError` while instances still use the one there is.
+    Raises `PrerequisiteError` while instances still use the one there is, and where no new one can be called so.
     """
     old = view.cluster.instance_communication_network
     if name is None or name == old:
@@ -49,8 +50,11 @@ def planned(view: ConfigView, name: str | None, uuid: str) -> SetCommunicationNe
         )
     if not name:
         return SetCommunicationNetwork(name="")
-    there = view.uuid_by_name("networks", name) is not None
-    return SetCommunicationNetwork(name=name, network=None if there else new_network(name, uuid))
+    if view.uuid_by_name("networks", name) is not None:
+        return SetCommunicationNetwork(name=name)
+    if fault := names.new_label_fault(name):
+        raise PrerequisiteError(f"A network cannot be called '{names.shown(name)}': {fault}", WRONG_INPUT)
+    return SetCommunicationNetwork(name=name, network=new_network(name, uuid))
 
 
 def new_network(name: str, uuid: str) -> Network:

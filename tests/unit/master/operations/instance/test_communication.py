@@ -56,6 +56,8 @@ def test_the_network_is_made_and_every_group_connected(ctx: FakeContext) -> None
     assert view.cluster.instance_communication_network == "talk"
     assert all(group.networks[network.uuid] == NICPARAMS for group in view.groups())
     assert not pool_of(network).is_free("169.254.169.254")
+    with pytest.raises(PrerequisiteError, match="A network cannot be called 'x y'"):
+        talk(ctx, "x y")
     do(ctx, MakeGroup.op_id, group_name="green")
     assert ctx.config.view().find_group("green").networks == {network.uuid: NICPARAMS}
     talk(ctx)

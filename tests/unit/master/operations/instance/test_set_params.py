@@ -419,8 +419,10 @@ def test_a_disk_is_detached_and_attached_again(ctx: FakeContext) -> None:
 
 def test_the_first_disk_of_an_instance_names_its_template(ctx: FakeContext) -> None:
     run(modify(disks=[["remove", 0, {}]]), ctx)
-    with pytest.raises(PrerequisiteError, match="has no disks: add dev_type=TEMPLATE"):
-        run(modify(disks=[["add", 0, {"size": 32}]]), ctx)
+    for wanted in ({}, {"dev_type": "none"}):
+        with pytest.raises(PrerequisiteError, match="has no disks: add dev_type=TEMPLATE") as caught:
+            run(modify(disks=[["add", 0, {"size": 32, **wanted}]]), ctx)
+        assert "none" not in str(caught.value)
     run(modify(disks=[["add", 0, {"size": 32, "dev_type": "local"}]]), ctx)
     assert ctx.config.view().disk_template(instance(ctx)) == "local"
 

@@ -54,7 +54,9 @@ def check_tags(tags: Sequence[str]) -> list[str]:
 def read_disks(asked: Sequence[Mapping[str, Any]], traits: TemplateTraits, entropy: EntropyPort) -> list[Disk]:
     """Make disks without places yet; raises `PrerequisiteError` naming the disk and what is wrong."""
     if asked and not traits.has_disks:
-        raise PrerequisiteError(f"Disk template {traits.name} has no disks: leave --disk out", WRONG_INPUT)
+        raise PrerequisiteError(
+            f"Disk template {traits.name} has no disks: leave --disk out, or choose another with -t", WRONG_INPUT
+        )
     if not asked and traits.has_disks:
         raise PrerequisiteError(
             f"Disk template {traits.name} needs at least one disk: add --disk 0:size=SIZE", WRONG_INPUT

@@ -185,10 +185,12 @@ def template_of(
         return next(traits for traits in catalogue.templates.values() if not traits.has_disks)
     if first.action == "add":
         name = first.values.get("dev_type")
-        if name not in view.cluster.enabled_disk_templates:
+        enabled = view.cluster.enabled_disk_templates
+        known = [each for each in enabled if each in catalogue.templates and catalogue.template(each).has_disks]
+        if name not in known:
             raise PrerequisiteError(
                 f"Instance {instance.name} has no disks: add dev_type=TEMPLATE to the first one, which is one "
-                f"of {', '.join(view.cluster.enabled_disk_templates)}",
+                f"of {', '.join(known)}",
                 WRONG_INPUT,
             )
         return catalogue.template(str(name))
@@ -306,7 +308,8 @@ def plan_nics(
     gone = [nic for nic in old.nics if nic.uuid not in stay]
     if conflicts_check:
         refuse_conflicts(view, group, come)
-    attached = nic_networks.connected(view, group, come, conflicts_check=conflicts_check, before=gone)
+    numbers = [number for number, nic in enumerate(nics) if nic in come]
+    attached = nic_networks.connected(view, group, come, conflicts_check=conflicts_check, before=gone, numbers=numbers)
     by_uuid = {nic.uuid: nic for nic in attached}
     chosen = [attached[index].uuid for index in nic_networks.chosen(come, attached)]
     return NicPlan([by_uuid.get(nic.uuid, nic) for nic in nics], told, chosen)

@@ -32,14 +32,16 @@ class LiveState:
     """Empty where no node has said anything."""
 
 
-NO_DATA = LiveState()
-
-
 async def ask_live(ctx: OperationContext, uuids: Sequence[str]) -> dict[str, LiveState]:
     """Ask the nodes of these instances; one of which the primary node cannot tell is left out, with a warning."""
     view = ctx.config.view()
-    specs = [instance_spec(view, ctx.catalogue, view.instance(uuid)) for uuid in uuids]
-    specs = [spec for spec in specs if not view.node(spec.primary_node_uuid).offline]
+    specs = []
+    for instance in map(view.instance, uuids):
+        node = view.node(instance.primary_node)
+        if node.offline:
+            ctx.log.warning(f"No live data of {instance.name}: its primary node {node.name} is offline")
+        else:
+            specs.append(instance_spec(view, ctx.catalogue, instance))
     secondaries = {
         spec.uuid: [uuid for uuid in view.secondary_nodes(view.instance(spec.uuid)) if not view.node(uuid).offline]
         for spec in specs
@@ -50,9 +52,12 @@ async def ask_live(ctx: OperationContext, uuids: Sequence[str]) -> dict[str, Liv
         others = secondaries[spec.uuid][:1]
         guest = guests[spec.uuid]
         faults = [looks[spec.primary_node_uuid, disk.uuid].fault for disk in _parts(spec.disks)]
-        if isinstance(guest, GanetiError) or any(faults):
-            fault = guest if isinstance(guest, GanetiError) else next(filter(None, faults))
-            ctx.log.warning(f"No live data of {spec.name}: {fault}")
+        if isinstance(guest, GanetiError):
+            ctx.log.warning(f"No live data of {spec.name}: {guest}")
+            continue
+        if any(faults):
+            ctx.log.warning(f"No live data of the disks of {spec.name}: {next(filter(None, faults))}")
+            found[spec.uuid] = LiveState(guest)
             continue
         for uuid in others:
             _warn_of_secondary(ctx, spec, uuid, looks)

@@ -7,7 +7,7 @@ from ganeti.base.command import PRIORITY, Command, Option
 from ganeti.base.natural import natural_key
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.instance.disks.described_disks import NOT_ASKED, describe
-from ganeti.master.operations.instance.live_states import NO_DATA, LiveState, ask_live
+from ganeti.master.operations.instance.live_states import LiveState, ask_live
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
@@ -63,11 +63,12 @@ class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True, fo
         result: dict[str, Any] = {}
         for uuid in checked:
             instance = view.instance(uuid)
-            result[instance.name] = _describe(view, ctx, instance, None if self.static else live.get(uuid, NO_DATA))
+            result[instance.name] = _describe(view, ctx, instance, live.get(uuid))
         return result
 
 
 def _describe(view: ConfigView, ctx: OperationContext, instance: Instance, state: LiveState | None) -> dict[str, Any]:
+    """*state* is null where the primary node was not asked, or has not answered: whether the guest runs is unknown."""
     cluster = view.cluster
     group = view.group(view.node(instance.primary_node).group)
     secondaries = [view.node(uuid) for uuid in view.secondary_nodes(instance)]

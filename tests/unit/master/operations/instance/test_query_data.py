@@ -58,13 +58,24 @@ def test_a_disk_that_cannot_be_looked_at_is_that_of_its_instance_alone(ctx: Fake
     found = data(ctx)
     assert (found["web1"]["disks"][0]["pstatus"], found["web1"]["run_state"]) == (None, "down")
     assert found["web2"]["run_state"] == "up"
-    assert ctx.lines == ["No live data of web1: provider x is not there"]
+    assert ctx.lines == ["No live data of the disks of web1: provider x is not there"]
 
 
 def test_a_node_that_does_not_answer(ctx: FakeContext) -> None:
     ctx.nodes.handlers["all_instances_info"] = NodeUnreachableError("node1 is away")
-    assert {one["disks"][0]["pstatus"] for one in data(ctx).values()} == {None}
+    found = data(ctx).values()
+    assert {one["disks"][0]["pstatus"] for one in found} == {None}
+    assert {one["run_state"] for one in found} == {None}, "its guests may run"
     assert ctx.lines == [f"No live data of {name}: node1 is away" for name in NAMES]
+
+
+def test_what_runs_on_an_offline_node_is_unknown(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    node = config.find_node("node1")
+    config.put("nodes", node.uuid, msgspec.structs.replace(node, offline=True))
+    assert data(ctx, "web1")["web1"]["run_state"] is None
+    assert ctx.lines == ["No live data of web1: its primary node node1 is offline"]
+    assert ctx.story == []
 
 
 def test_static_asks_no_node(ctx: FakeContext) -> None:

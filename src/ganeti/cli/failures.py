@@ -78,7 +78,7 @@ _DRAINED = "Failure: the job queue is marked for drain and doesn't accept new re
 
 def describe(name: str, details: list[Any]) -> str:
     """Give the text 3.1 shows for an error of the class *name* with these arguments."""
-    if name == "OpPrereqError":
+    if name == "OpPrereqError" or (name == "ResolverError" and len(details) == 2):
         head = "Failure: prerequisites not met for this operation:\n"
         if len(details) == 2:
             return f"{head}error type: {details[1]}, error details:\n{details[0]}"

@@ -132,6 +132,12 @@ def test_every_error_of_the_tree_has_a_text():
         assert name not in failures.describe(name, ["what happened"]), "reads like a class name"
 
 
+def test_a_name_that_cannot_be_resolved_is_told_as_any_refused_request():
+    told = [failures.describe(name, ["No such host", "resolver_error"]) for name in ("ResolverError", "OpPrereqError")]
+    assert told[0] == told[1]
+    assert failures.describe("ResolverError", ["web1", -2, "Name unknown"]) == "Failure: can't resolve hostname 'web1'"
+
+
 def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(
         ["sh", "-c", 'exec 3>&1; "$@" 3>&1 | true', "sh", *command("gnt-instance", "--help")],

@@ -498,12 +498,12 @@ def test_nics_consoles_and_own_values():
 
 def test_offline_node_with_power_control(gnt, master):
     known = ["node1", "10.0.0.1", "10.0.0.1", False, False, True, True, True, False, [], [], {"ssh_port": 22}]
-    master.answers["Query"] = cells([*known, {"ssh_port": 22}])
+    master.answers["Query"] = lambda what, *_: cells(["rack1"] if what == "group" else [*known, {"ssh_port": 22}])
     lines = gnt("gnt-node info -g rack1 node1").out.splitlines()
     assert "  powered: True" in lines
     assert not any("instances" in line for line in lines)
     assert "    ssh_port: 22" in lines
-    assert master.calls("Query")[0][2] == ["&", ["|", ["==", "name", "node1"]], ["==", "group", "rack1"]]
+    assert master.calls("Query")[1][2] == ["&", ["|", ["==", "name", "node1"]], ["==", "group", "rack1"]]
 
 
 def test_a_job_that_still_runs(gnt, master):

@@ -111,14 +111,34 @@ def test_list_fields_of_an_unknown_one(gnt, master):
         ("gnt-node list -o name master_candidate", ["name"], ["|", ["==", "name", "master_candidate"]]),
         ("gnt-node list -o name -F master_candidate", ["name"], ["?", "master_candidate"]),
         ("gnt-node list -o name mfree>512", ["name"], [">", "mfree", 512]),
-        ("gnt-node list -o name -g rack1", ["name"], ["==", "group", "rack1"]),
-        ("gnt-node list -o name -g r a", ["name"], ["&", ["|", ["==", "name", "a"]], ["==", "group", "r"]]),
     ],
 )
 def test_questions_about_nodes(gnt, master, line, fields, condition):
     master.answers["Query"] = answer()
     gnt(line)
     assert master.calls("Query") == [["node", fields, condition]]
+
+
+def test_nodes_of_a_group_by_its_name_or_uuid(gnt, master):
+    master.answers["Query"] = lambda what, *_: answer((field("name", "text"), "rack1"))
+    in_group = ["==", "group", "rack1"]
+    for line, condition in (
+        ("gnt-node list -o name -g uuid1", in_group),
+        ("gnt-node list -o name -g rack1 a", ["&", ["|", ["==", "name", "a"]], in_group]),
+    ):
+        gnt(line)
+        asked = line.split()[5]
+        assert master.calls("Query")[-2:] == [
+            ["group", ["name"], ["|", ["==", "name", asked], ["==", "uuid", asked]]],
+            ["node", ["name"], condition],
+        ]
+
+
+@pytest.mark.parametrize("command", ["list", "info"])
+def test_a_group_that_is_not_there_has_no_nodes(gnt, master, command):
+    master.answers["Query"] = answer()
+    ran = gnt(f"gnt-node {command} -g nope")
+    assert (ran.status, ran.out, ran.err) == (1, "", "There is no node group 'nope': see gnt-group list\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ def nodes(master):
     rows = [[[0, value] for value in row] for row in values]
 
     def answer(what, fields, qfilter):
+        if what == "group":
+            return {"data": [[[0, "green"]]] if qfilter[1][2] in ("green", "uuid-green") else []}
         named = {each[2] for each in qfilter[1:]} if qfilter else {"n1", "n2"}
         chosen = [row for row in rows if row[0][1] in named]
         return {"data": chosen if len(fields) > 1 else [row[:1] for row in chosen]}
@@ -32,9 +34,15 @@ def test_the_output_of_each_node(gnt, nodes):
     assert (ran.status, ran.out) == (1, f"{line}\nnode: n1\nfine\nindeed\n{line}\nnode: n2\nerror: off\n")
 
 
-def test_only_a_group_with_names_before_each_line(gnt, nodes):
+def test_a_group_that_is_not_there(gnt, nodes):
+    ran = gnt("gnt-node restricted-command -g nope check")
+    assert (ran.status, ran.err) == (1, "There is no node group 'nope': see gnt-group list\n")
+
+
+@pytest.mark.parametrize("group", ["green", "uuid-green"])
+def test_only_a_group_with_names_before_each_line(gnt, nodes, group):
     nodes.job([[True, "fine\nindeed"]])
-    ran = gnt("gnt-node restricted-command -M -g green check")
+    ran = gnt(f"gnt-node restricted-command -M -g {group} check")
     assert nodes.submitted() == [{"OP_ID": "OP_RESTRICTED_COMMAND", "command": "check", "nodes": ["n2"]}]
     assert (ran.status, ran.out) == (0, f"{'-' * 48}\nn2: fine\nn2: indeed\n")
 

@@ -111,8 +111,17 @@ def fields(call: Invocation) -> int:
 
 
 def nodes(call: Invocation) -> int:
-    extra = [["==", "group", call.get("group")]] if call.get("group") else []
-    return show_list(call, NODE, extra)
+    group = call.get("group")
+    return show_list(call, NODE, [["==", "group", group_name(call, group)]] if group else [])
+
+
+def group_name(call: Invocation, word: str) -> str:
+    """The name of the node group that *word* names, or is the UUID of; raises `Failure` where there is none."""
+    condition = ["|", ["==", "name", word], ["==", "uuid", word]]
+    rows = call.client.call("Query", "group", ["name"], condition)["data"]
+    if not rows:
+        raise Failure(f"There is no node group '{word}': see gnt-group list")
+    return str(rows[0][0][1])
 
 
 def exports(call: Invocation) -> int:

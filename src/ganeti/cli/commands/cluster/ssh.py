@@ -10,6 +10,7 @@ import sys
 
 from ganeti.base.paths import Paths
 from ganeti.cli import environment
+from ganeti.cli.commands.listing import group_name
 from ganeti.cli.failures import Failure, UsageError
 from ganeti.cli.invocation import err, out
 
@@ -85,10 +86,11 @@ def online_nodes(call: Invocation) -> list[_Node]:
         if len(known) < len(dict.fromkeys(names)):
             raise Failure(f"Not all of {', '.join(names)} are nodes: see gnt-node list")
         found = [node for node in found if node.name in chosen]
-    if (group := call.get("nodegroup")) is not None:
+    if (word := call.get("nodegroup")) is not None:
+        group = group_name(call, word)
         found = [node for node in found if node.group == group]
         if not found:
-            raise Failure(f"There is no node in a node group '{group}': see gnt-group list")
+            raise Failure(f"There is no node in the node group {group}: see gnt-node list")
     for node in found:
         if node.offline:
             err(f"Node {node.name} is offline and left out")

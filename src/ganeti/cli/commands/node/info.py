@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ganeti.cli.commands.listing import NODE, filter_of
+from ganeti.cli.commands.listing import NODE, filter_of, group_name
 from ganeti.cli.infotext import Ordered, defaulted, print_info
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ _NORMAL = 0
 def info(call: Invocation) -> int:
     condition = filter_of(NODE, call.get("names", []), False)
     if call.get("group"):
-        in_group = ["==", "group", call.get("group")]
+        in_group = ["==", "group", group_name(call, call.get("group"))]
         condition = ["&", condition, in_group] if condition else in_group
     rows = call.client.call("Query", "node", FIELDS, condition)["data"]
     print_info([describe(dict(zip(FIELDS, row, strict=True))) for row in rows])

@@ -40,13 +40,18 @@ def test_directories_must_be_there_and_templates_in_use_stay(bed: FakeBed) -> No
     assert bed.config()["cluster"]["enabled_disk_templates"] == ["file"]
 
 
+def whole(bed: FakeBed) -> int:
+    """Bits of an address."""
+    return 32 if bed.layout.ip == "4" else 128
+
+
 def test_the_address_moves_with_its_netmask(bed: FakeBed) -> None:
     address = bed.config()["cluster"]["master_ip"]
-    bed.run("gnt-cluster", "modify", "--master-netmask", "32")
-    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    bed.run("gnt-cluster", "modify", "--master-netmask", str(whole(bed)))
+    assert f"{address}/{whole(bed)}" in bed.run("ip", "-o", "addr")
     said = bed.run("gnt-cluster", "modify", "--master-netdev", "moon0", "--force", expect=1)
     assert "needs the interface moon0" in said
-    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    assert f"{address}/{whole(bed)}" in bed.run("ip", "-o", "addr")
     assert bed.config()["cluster"]["master_netdev"] == "eth0"
 
 
@@ -58,21 +63,22 @@ def test_a_device_that_cannot_carry_the_address_is_refused_before_anything_chang
         bed.run("ip", "link", "set", "dummy1", "up", node=node)
     address = bed.config()["cluster"]["master_ip"]
     before = address in bed.run("ip", "-o", "addr", "show", "eth0")
+    network, most = 24 if bed.layout.ip == "4" else 64, whole(bed)
     for words, sentence in (
         (
-            ("--master-netdev", "lo", "--master-netmask", "24"),
+            ("--master-netdev", "lo", "--master-netmask", f"{network}"),
             "lo is the node's own device: no other machine reaches it",
         ),
         (("--master-netdev", "moon0"), "there is no network device moon0"),
-        (("--master-netdev", "dummy1", "--master-netmask", "32"), "Node node2 cannot carry the cluster's address"),
-        (("--master-netdev", "dummy1", "--master-netmask", "32"), "dummy1 is down"),
-        (("--master-netmask", "33"), "it is from 1 to 32"),
-        (("--master-netmask", "0"), "it is from 1 to 32"),
+        (("--master-netdev", "dummy1", "--master-netmask", f"{most}"), "Node node2 cannot carry the cluster's address"),
+        (("--master-netdev", "dummy1", "--master-netmask", f"{most}"), "dummy1 is down"),
+        (("--master-netmask", f"{most + 1}"), f"it is from 1 to {most}"),
+        (("--master-netmask", "0"), f"it is from 1 to {most}"),
         (("--master-netmask", "255.255.255.0"), "255.255.255.0"),
     ):
         assert sentence in bed.run("gnt-cluster", "modify", *words, expect=None), words
     bed.run("ip", "link", "set", "dummy1", "up", node="node2")
-    said = bed.run("gnt-cluster", "modify", "--master-netdev", "dummy1", "--master-netmask", "24", expect=1)
+    said = bed.run("gnt-cluster", "modify", "--master-netdev", "dummy1", "--master-netmask", f"{network}", expect=1)
     assert "eth0 leads to" in said, said
     assert before and address in bed.run("ip", "-o", "addr", "show", "eth0")
     assert bed.config()["cluster"]["master_netdev"] == "eth0"
@@ -125,14 +131,15 @@ def test_an_install_image_runs_the_script_that_no_node_runs(bed: FakeBed) -> Non
 
 
 def test_every_node_knows_the_new_name(bed: FakeBed) -> None:
-    address = f"{bed.layout.cluster_address.rpartition('.')[0]}.99"
+    network, mark, _ = bed.layout.cluster_address.rpartition("." if bed.layout.ip == "4" else ":")
+    address = f"{network}{mark}99"
     bed.run("sh", "-c", f"echo {address} others > /etc/hosts.new && cat /etc/hosts >> /etc/hosts.new")
     bed.run("cp", "/etc/hosts.new", "/etc/hosts")
     bed.run("gnt-cluster", "rename", "-f", "others")
     for node in NODES:
         assert (bed.data(node) / "ssconf_cluster_name").read_text() == "others\n"
         assert (bed.data(node) / "known_hosts").read_text().startswith("others ")
-    assert f"{address}/32" in bed.run("ip", "-o", "addr")
+    assert f"{address}/{whole(bed)}" in bed.run("ip", "-o", "addr")
     bed.run("gnt-cluster", "add-tags", "renamed")
     bed.wait(
         lambda: all((bed.data(node) / "ssconf_cluster_tags").read_text() == "renamed\n" for node in NODES),

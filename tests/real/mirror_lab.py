@@ -102,8 +102,11 @@ class Node:
 
     def url(self, disk: DiskSpec) -> str:
         """Where a guest reaches an open disk."""
+        return f"nbd+unix:///{self.export(disk)}?socket={self.places.socket(disk.uuid)}"
+
+    def export(self, disk: DiskSpec) -> str:
         [opened] = [each for each in self.places.opened() if each.uuid == disk.uuid]
-        return f"nbd+unix:///{opened.export}?socket={self.places.socket(disk.uuid)}"
+        return opened.export
 
 
 class Pair:
@@ -219,13 +222,16 @@ class Guest:
     def __init__(self, node: Node, disk: DiskSpec) -> None:
         self._size = disk.size_mib * MIB
         self._process = subprocess.Popen(
-            ["qemu-io", "-f", "raw", "--cache", "none", node.url(disk)],
+            ["qemu-io", "--cache", "none", *self._place(node, disk)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
         self.acknowledged: dict[int, int] = {}
         """Pattern by offset, of what the guest was told is written."""
+
+    def _place(self, node: Node, disk: DiskSpec) -> list[str]:
+        return ["-f", "raw", node.url(disk)]
 
     def write(self, offset: int, pattern: int, length: int = 4096) -> bool:
         """True when the write was acknowledged."""
@@ -249,3 +255,13 @@ class Guest:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+class PatientGuest(Guest):
+    """One that waits for its storage daemon to be started again, as those of production do."""
+
+    def _place(self, node: Node, disk: DiskSpec) -> list[str]:
+        export = node.export(disk)
+        words = {"driver": "raw", "file.driver": "nbd", "file.reconnect-delay": "30", "file.export": export}
+        words |= {"file.server.type": "unix", "file.server.path": node.places.socket(disk.uuid)}
+        return ["--image-opts", ",".join(f"{key}={value}" for key, value in words.items())]

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.fakes.thoroughness import examples
-from tests.real.mirror_lab import MIB, SETTING, Guest, Master, Node, Pair, run, status, wait_until
+from tests.real.mirror_lab import MIB, SETTING, Guest, Master, Node, Pair, PatientGuest, run, status, wait_until
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.mirrord.telling import WAIT_S
@@ -47,8 +47,8 @@ def pair() -> Iterator[Pair]:
 
 
 @contextlib.contextmanager
-def guest(node: Node, disk: DiskSpec) -> Iterator[Guest]:
-    running = Guest(node, disk)
+def guest(node: Node, disk: DiskSpec, kind: type[Guest] = Guest) -> Iterator[Guest]:
+    running = kind(node, disk)
     try:
         yield running
     finally:
@@ -299,6 +299,116 @@ def test_a_storage_daemon_that_dies_is_started_again(pair: Pair) -> None:
     with guest(pair.one, disk) as web1:
         web1.write_some(random.Random(24), 10)
     assert pair.are_equal(disk)
+
+
+def test_a_killed_storage_daemon_of_the_secondary_comes_back_by_itself(pair: Pair) -> None:
+    """Nobody asks for it, and what has changed is copied: a block that no write touches stays as it is there."""
+    disk = pair.opened(pair.disk())
+    [killed] = pair.two.storage_daemons()
+    with guest(pair.one, disk) as web1:
+        web1.write_some(random.Random(60), 10)
+        with pair.two.image(disk).open("r+b") as image:
+            image.seek(15 * MIB)
+            image.write(b"x" * 4096)
+            os.fsync(image.fileno())
+        os.kill(killed, signal.SIGKILL)
+        draw = random.Random(61)
+        for _ in range(20):
+            assert web1.write(draw.randrange(8 * MIB // 4096) * 4096, draw.randrange(1, 255))
+        wait_until(lambda: read_generation(pair.one, disk) > 1, "the loss is noted")
+        wait_until(lambda: is_served(pair.two, disk, but=killed), "a storage daemon is there again")
+        pair.wait_equal(disk, pair.one)
+        assert not status(pair.two, disk).is_degraded
+        with pair.two.image(disk).open("r+b") as image:
+            image.seek(15 * MIB)
+            assert image.read(4096) == b"x" * 4096, "all of it was copied"
+            image.seek(15 * MIB)
+            image.write(bytes(4096))
+            os.fsync(image.fileno())
+        web1.write_some(random.Random(62), 10)
+    assert pair.are_equal(disk)
+
+
+def test_copies_of_an_idle_guest_are_equal_again_whichever_storage_daemons_are_killed(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk, PatientGuest) as web1:
+        for nodes in ((pair.two,), (pair.one,), pair.nodes):
+            killed = {node.name: node.storage_daemons()[0] for node in nodes}
+            for pid in killed.values():
+                os.kill(pid, signal.SIGKILL)
+            for node in nodes:
+                wait_until(lambda node=node, but=killed[node.name]: is_served(node, disk, but=but), "it is there again")
+            pair.wait_equal(disk, pair.one)
+            web1.write_some(random.Random(63), 5)
+    assert pair.are_equal(disk)
+
+
+@pytest.mark.parametrize("side", ["primary", "secondary"])
+def test_a_storage_daemon_that_ends_again_and_again_is_started_ever_later(pair: Pair, side: str) -> None:
+    disk = pair.opened(pair.disk())
+    node = pair.one if side == "primary" else pair.two
+    killed = [0]
+    with guest(pair.one, disk, PatientGuest) as web1:
+        web1.write_some(random.Random(64), 5)
+        until = time.monotonic() + 6.0
+        while time.monotonic() < until:
+            if is_served(node, disk, but=killed[-1]):
+                killed += node.storage_daemons()
+                os.kill(killed[-1], signal.SIGKILL)
+                if len(killed) > 2:
+                    wait_until(lambda: status(node, disk).is_degraded, "the node says so")
+                    if side == "secondary":  # without a write, the primary asks within five seconds
+                        web1.write_some(random.Random(66), 1)
+                        assert status(pair.one, disk).is_degraded
+            time.sleep(0.01)
+        assert 4 <= len(killed) <= 5, "at once, after a second, after two more, after four more"
+        log = (Path(node.paths.log_dir) / "mirror-daemon.log").read_text()
+        assert "its storage daemon was ended by signal 9: it is started again at once" in log
+        assert "is started again in 2 s" in log
+        assert len(log.splitlines()) < 60, log
+        web1.write_some(random.Random(65), 5)
+        pair.wait_equal(disk, pair.one)
+    assert pair.are_equal(disk)
+
+
+def test_what_was_closed_is_not_brought_back(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    for node in pair.nodes:
+        [storage_daemon] = node.storage_daemons()
+        os.kill(storage_daemon, signal.SIGKILL)
+        run(node.driver.deactivate(disk))
+    time.sleep(2.0)  # longer than the first pauses
+    for node in pair.nodes:
+        assert not list(Path(node.places.directory).glob(f"{identity(disk.uuid)}.*"))
+        run(node.driver.remove(disk))
+
+
+def test_what_died_together_with_its_relay_comes_back_with_it(pair: Pair) -> None:
+    disk = pair.opened(pair.disk())
+    with guest(pair.one, disk, PatientGuest) as web1:
+        for node in (pair.two, pair.one):
+            [storage_daemon] = node.storage_daemons()
+            node.kill()
+            os.kill(storage_daemon, signal.SIGKILL)
+            if node is pair.two:
+                web1.write_some(random.Random(66), 5)
+            node.start()
+            wait_until(lambda node=node, pid=storage_daemon: is_served(node, disk, but=pid), "it is there again")
+            pair.wait_equal(disk, pair.one)
+            [later] = node.storage_daemons()
+            os.kill(later, signal.SIGKILL)  # this ganeti-mirrord has started it, or found it
+            pair.wait_equal(disk, pair.one)
+            web1.write_some(random.Random(67), 5)
+    assert pair.are_equal(disk)
+
+
+def is_served(node: Node, disk: DiskSpec, *, but: int) -> bool:
+    """Whether another storage daemon than that one serves the disk on a node."""
+    return node.storage_daemons() not in ([], [but]) and os.path.exists(node.places.socket(disk.uuid))
+
+
+def read_generation(node: Node, disk: DiskSpec) -> int:
+    return read_kept(str(node.image(disk))).generation
 
 
 def test_a_program_reads_and_writes_a_file(pair: Pair) -> None:

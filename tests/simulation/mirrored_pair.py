@@ -199,6 +199,7 @@ class Pair:
             return
         for disk in node.server._disks.values():
             await disk._copying.stop()
+            await disk._upkeep.stop()
         node.server, node.link = None, object()
 
     async def ask(self, name: str, request: OwnRequest) -> Any:
@@ -368,6 +369,11 @@ class ModelDaemon(StorageDaemon):
 
     def process_id(self) -> int | None:
         return 1 if self._node.qemu is not None else None
+
+    async def ended(self) -> str:
+        while self._node.qemu is not None:  # noqa: ASYNC110 (a model's own time)
+            await asyncio.sleep(0.05)
+        return "has ended"
 
     async def withdraw_export(self) -> None:
         await self._pair.pause()

@@ -222,6 +222,38 @@ def test_copies_that_grew_unasked_are_noted_in_the_configuration(instance: FakeB
     assert "ERROR" not in bed.run("gnt-cluster", "verify")
 
 
+def test_a_storage_daemon_that_cannot_be_started_is_told_of_and_comes_back_by_itself(instance: FakeBed) -> None:
+    """No watcher runs here, and nobody opens the disks again."""
+    bed, program = instance, "/usr/bin/qemu-storage-daemon"
+    whole(bed)
+    bed.run("mount", "--bind", "/bin/false", program, node="node3")
+    try:
+        bed.run("sh", "-c", "kill -9 $(cut -d' ' -f1 /run/ganeti/mirror/*.pid)", node="node3")
+        both = "the loss is told of the primary and of the secondary"
+        bed.wait(lambda: bed.run("gnt-instance", "info", NAME).count("*DEGRADED*") == 2, both, every_s=SELDOM_S)
+        said = bed.run("gnt-cluster", "verify", expect=None)
+        assert "disk/0 on node node2: " in said and "is degraded, nothing is copied" in said, said
+        assert "disk/0 on node node3: " in said and "is not served: its storage daemon has ended" in said, said
+        said = bed.run("gnt-cluster", "verify-disks", expect=1)
+        assert NAME in said and "its storage daemon has ended with status 1; " in said
+        assert bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.degraded", NAME).strip() == "Y"
+        log = bed.run("cat", "/var/log/ganeti/mirror-daemon.log", node="node3")
+        assert "cannot be opened" in log and "is started again in 1 s" in log and log.count("again in") < 6, log
+    finally:
+        bed.run("umount", program, node="node3")
+    whole(bed)
+
+
+def test_a_killed_relay_is_started_by_its_nodes_watcher(instance: FakeBed) -> None:
+    bed = instance
+    whole(bed)
+    for node in ("node3", "node2"):
+        bed.run("sh", "-c", "kill -9 $(cat /run/ganeti/ganeti-mirrord.pid)", node=node)
+        bed.run("ganeti-watcher", node=node)
+        bed.run("daemon-util", "check", "ganeti-mirrord", node=node)
+        whole(bed)
+
+
 def test_a_node_that_is_lost_for_good_is_left(instance: FakeBed) -> None:
     """Its primary is gone: the instance lives on at the secondary, and gets another one."""
     bed = instance

@@ -13,10 +13,11 @@ from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
 from ganeti.model.objects import TERM
-from ganeti.node.storage.mirror.requests import HANDED, SECONDARY, Kept, State
+from ganeti.node.storage.mirror.requests import HANDED, INCOMING, PRIMARY, SECONDARY, Kept, State
 
 FOLLOWING = (SECONDARY, HANDED)
 """Roles in which a copy takes the other node's writes."""
+WRITING = (PRIMARY, INCOMING)
 _FOLLOWED_S = 1.0
 _COPYING_S = 0.25
 _IDLE_LOOKS = 5
@@ -45,6 +46,10 @@ class Copying:
         self.job: Job | None = None
         self.pace = Pace()
         self.in_sync = False
+        self.is_stuck = False
+        """Whether nothing is known to be copied since a loss, or a look that failed: QEMU says of a job without writes
+        that it works.
+        """
         self._record = record
         self._daemon = daemon
         self._peers = peers
@@ -106,9 +111,10 @@ class Copying:
         peer = await self._peer()
         if peer.role not in FOLLOWING:
             raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
+        self._require_served(peer)
         await self.mark(replace(self._record.kept, valid=equal), peer.session)
         await self._daemon.attach(peer.export, whole=not equal, rate_kib=opened.rate_kib)
-        self.job = await self._daemon.job()
+        self.job, self.is_stuck = await self._daemon.job(), False
 
     async def _peer(self) -> State:
         """Raises `SupersededError`."""
@@ -116,6 +122,13 @@ class Copying:
         if peer.kept.generation // TERM > self._record.kept.generation // TERM:
             raise SupersededError(f"Node {self._record.opened.peer} was made primary: this node follows it")
         return peer
+
+    def _require_served(self, peer: State) -> None:
+        """Raises `BlockDeviceError`: QEMU is not to try to connect four times a second."""
+        if not peer.serves:
+            raise BlockDeviceError(
+                f"The storage daemon of node {self._record.opened.peer} has ended: that node starts it again"
+            )
 
     async def mark(self, kept: Kept, session: str | None = None) -> None:
         """Tell the other node what its copy is."""
@@ -145,6 +158,7 @@ class Copying:
                         await self._step_down()
                         return
                     except (GanetiError, OSError) as err:
+                        self.is_stuck = True
                         self._record.say(str(err))
             is_quiet = (self.in_sync or self.job is None) and not self._lock.locked()
             await asyncio.sleep(_FOLLOWED_S if is_quiet else _COPYING_S)
@@ -155,15 +169,14 @@ class Copying:
         try:
             await self._look()
         except (GanetiError, OSError) as err:  # the task meets it again, and does what follows from it
-            self._looks = -1
+            self._looks, self.is_stuck = -1, True
             self._record.say(str(err))
 
     async def _look(self) -> None:
-        if self._daemon.process_id() is None:
-            self._record.say("its storage daemon has ended: it is started again")
+        if self._daemon.process_id() is None:  # `Upkeep` starts another
+            self.job = None
             await self.note_loss()
-            await self._daemon.stop()
-            await self._daemon.start(self._record.opened.export)
+            return
         self.job = job = await self._daemon.job()
         if job is not None:
             self.pace.note(asyncio.get_running_loop().time(), job.done, job.total)
@@ -177,6 +190,8 @@ class Copying:
             await self._resume()
         elif job.ready:
             await self._confirm(job)
+        else:
+            self.is_stuck = False
 
     async def _confirm(self, job: Job) -> None:
         """QEMU has copied everything once. Whether both copies are equal now shows while the job is held.
@@ -192,14 +207,17 @@ class Copying:
         if not await self._has_all(job):
             if self.in_sync:
                 await self.note_loss()
+            self.is_stuck = False
             return
         if self._noting or losses != self._losses:
             return
         try:
             peer = await self._peer()
+            self._require_served(peer)
         except BlockDeviceError:
             await self.note_loss()
             raise
+        self.is_stuck = False
         if not self._record.is_as_marked(peer):
             await self.note_loss()
             await self._begin_anew()
@@ -247,7 +265,7 @@ class Copying:
         Raises `BlockDeviceError` or `OSError` where that cannot be written down: the loss is still to be noted then.
         """
         self._losses += 1
-        self.in_sync = False
+        self.in_sync, self.is_stuck = False, True
         noting = asyncio.ensure_future(self._note())
         self._noting.add(noting)
         noting.add_done_callback(self._noting.discard)
@@ -271,5 +289,7 @@ class Copying:
         if not self._record.is_as_marked(peer):
             await self._begin_anew()
             return
+        self._require_served(peer)
         await self.mark(Kept(generation=self._record.kept.generation))
         await self._daemon.resume()
+        self.is_stuck = False

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError
-from ganeti.mirrord.copying import FOLLOWING, Copying
+from ganeti.mirrord.copying import FOLLOWING, WRITING, Copying
 from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
 from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.mirrord.telling import Teller
+from ganeti.mirrord.upkeep import Upkeep
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
@@ -40,7 +41,6 @@ from ganeti.node.storage.mirror.requests import (
     State,
 )
 
-_WRITING = (PRIMARY, INCOMING)
 _AGAIN_S = 0.5
 """After a loss could not be written down."""
 
@@ -70,6 +70,7 @@ class Disk:
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
         self.link = around.link(self._record, around.peers, self.note_loss)
+        self._upkeep = Upkeep(self._record, self._daemon, self.link, self._copying, self._lock)
 
     @property
     def opened(self) -> Opened:
@@ -82,7 +83,8 @@ class Disk:
             try:
                 await self._daemon.start(self.opened.export)
             finally:  # where that fails now, it is tried again and again
-                if self.opened.role in _WRITING:
+                self._upkeep.start()
+                if self.opened.role in WRITING:
                     await self.link.open()
                     await self._copying.go_on()
                     self._record.raised(self.opened, self._record.kept.generation)
@@ -99,10 +101,12 @@ class Disk:
                 if self.opened.role == CLOSED:  # nobody closes what was never open
                     await _forget(self._places, self._daemon, self.opened.uuid)
                 raise
+            self._upkeep.start()
             return self.opened.export
 
     async def close(self) -> None:
         async with self._lock:
+            await self._upkeep.stop()  # also where closing fails: nobody wants the disk open
             await self._leave_primary()
             await self.link.close()
             await _forget(self._places, self._daemon, self.opened.uuid)
@@ -130,7 +134,7 @@ class Disk:
 
     async def take_over(self) -> None:
         async with self._lock:
-            if self.opened.role in _WRITING:
+            if self.opened.role in WRITING:
                 return
             peer, kept = await self._peers.state(self.opened), self._record.kept
             if peer.role != HANDED or kept.generation != peer.kept.generation or not kept.valid:
@@ -164,7 +168,7 @@ class Disk:
     async def resize(self, size: int) -> None:
         """The guest's writes wait meanwhile; a mirror job allows no other size, so it is ended and begun again."""
         async with self._lock:
-            writes = self.opened.role in _WRITING
+            writes = self.opened.role in WRITING
             await self._daemon.withdraw_export()
             try:
                 equal = writes and await self._copying.end()
@@ -181,14 +185,17 @@ class Disk:
             return await self._daemon.show(self.opened.export)
 
     def state(self) -> State:
-        job, is_primary = self._copying.job, self.opened.role in _WRITING
-        copying = job if job is not None and is_primary and job.works and not self._copying.in_sync else None
+        serves, is_primary = self._daemon.process_id() is not None, self.opened.role in WRITING
+        job = self._copying.job if serves else None
+        works = job is not None and job.works and not self._copying.is_stuck
+        copying = job if is_primary and works and not self._copying.in_sync else None
         return State(
             role=self.opened.role,
             kept=self._record.kept,
             session=self.opened.session,
-            in_sync=self._copying.in_sync,
-            connected=job is not None and job.works,
+            in_sync=self._copying.in_sync and serves,
+            serves=serves,
+            connected=works,
             percent=copying.percent if copying is not None else None,
             seconds_left=self._copying.pace.seconds_left if copying is not None else None,
             speed_kib=self._copying.pace.speed_kib if copying is not None else None,
@@ -239,7 +246,7 @@ class Disk:
         It waits for as long as that cannot be written down.
         """
         with self._copying.loss_on_its_way():
-            while self.opened.role in _WRITING:
+            while self.opened.role in WRITING:
                 try:
                     await self._copying.note_loss()
                     if self._teller is not None:
@@ -263,7 +270,8 @@ class Disk:
             self.link.has_served = False
 
     async def _become_primary(self, wanted: Opened) -> None:
-        if self.opened.role in _WRITING:
+        if self.opened.role in WRITING:
+            await self._upkeep.bring_back()
             arrives = self.opened.role == INCOMING
             own = self.opened
             if wanted.peer != own.peer:
@@ -281,7 +289,8 @@ class Disk:
         kept = await self._newest(wanted)
         if self.opened.role != CLOSED:
             await self._shut_out()
-        wanted = await self._serve(wanted)
+        wanted = self._named(wanted)
+        await self._daemon.start(wanted.export)
         await self._record.keep(replace(kept, clean=False))
         self._record.rewrite(wanted)
         await self.link.open()
@@ -296,22 +305,21 @@ class Disk:
             await self._next_generation()
         self._copying.start()
 
-    async def _serve(self, wanted: Opened) -> Opened:
-        """Show the disk under a name of the primary that the configuration names; one that is shown keeps its name."""
-        export = self.opened.export
-        if self._daemon.process_id() is None:
-            export = f"disk-{wanted.generation // TERM}"
-        await self._daemon.start(export)
-        return replace(wanted, export=export)
+    def _named(self, wanted: Opened) -> Opened:
+        """With a name of the primary that the configuration names; a disk that is shown keeps its name."""
+        is_shown = self._daemon.process_id() is not None
+        return replace(wanted, export=self.opened.export if is_shown else f"disk-{wanted.generation // TERM}")
 
     async def _step_down(self) -> None:
         """The other node was made primary while this one was cut off: what was written here since is given up."""
+        await self._upkeep.stop()
         await self.link.close()
         await self._daemon.hide()
         await self._daemon.stop()
         await self._record.change(lambda kept: replace(kept, valid=False, clean=False))
         wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8), lost_to=self.opened.peer)
-        self._record.rewrite(await self._serve(replace(wanted, generation=wanted.generation + TERM)))
+        self._record.rewrite(self._named(replace(wanted, generation=wanted.generation + TERM)))
+        self._upkeep.start()  # which starts the storage daemon
 
     async def _change_peer(self, wanted: Opened) -> None:
         """The second copy is on another node from now on: the first one goes on alone until that is complete.
@@ -352,7 +360,7 @@ class Disk:
         return Kept(generation=max(mine.generation, wanted.generation, 1), valid=True, clean=equal)
 
     async def _become_secondary(self, wanted: Opened) -> None:
-        wrote, left = self.opened.role in _WRITING, self.opened
+        wrote, left = self.opened.role in WRITING, self.opened
         await self._leave_primary()
         if wrote and left.export != f"disk-{wanted.generation // TERM}":  # a guest may be left behind here
             await self._daemon.stop()
@@ -360,13 +368,18 @@ class Disk:
         if left.lost_to:
             wanted = replace(wanted, owner=left.owner, lost_to=left.lost_to)
         session = self.opened.session if self.opened.role != CLOSED else ""
-        wanted = await self._serve(wanted)
-        self._record.rewrite(replace(wanted, role=SECONDARY, session=session or secrets.token_hex(8)))
+        wanted = replace(self._named(wanted), role=SECONDARY, session=session or secrets.token_hex(8))
+        if self.opened.role != CLOSED:  # whatever is started again from now on is no primary's
+            self._record.rewrite(wanted)
+            self._upkeep.start()
+        await self._daemon.start(wanted.export)
+        self._record.rewrite(wanted)
 
     async def _leave_primary(self) -> None:
         """Nothing writes here any more: where both copies are equal, that is kept, if there is space to write it."""
-        if self.opened.role not in _WRITING:
+        if self.opened.role not in WRITING:
             return
+        await self._upkeep.stop()
         try:
             equal = await self._copying.end()
         except HypervisorError as err:

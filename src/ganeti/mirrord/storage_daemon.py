@@ -9,13 +9,13 @@ import contextlib
 import json
 import logging
 import os
-import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.mirrord.processes import STOP_S, end, end_of, living
 from ganeti.node.hypervisors.kvm.qmp import COMMAND_S, Qmp, QmpError, QmpGoneError, QmpTimeoutError
 from ganeti.node.storage.mirror.places import Places
 from ganeti.system.boot import process_start
@@ -28,7 +28,6 @@ _FILE, _BOTH = "file", "both"
 _START_S = 10.0
 _FIRST_ANSWER_S = 5.0
 """Then a storage daemon that was just started is replaced by another: QEMU's monitor can miss its first client."""
-_STOP_S = 10.0
 _JOB_END_S = 5.0
 _FLUSH_S = 4.0
 """For the last flush of a job whose copies are equal; the other node counts as lost after that."""
@@ -40,6 +39,7 @@ _PARTS_MAX = 2**24
 _SMALLEST_PART_BYTES, _LARGEST_PART_BYTES = 4096, 65536
 _BUFFER_BYTES = 2**20
 """So much is copied at once, before QEMU looks at the rate."""
+_LOG = "mirrord-disks.log"
 _RECONNECT_S = 1
 """How long writes wait for a connection to the other node that was lost; NBD takes whole seconds."""
 _log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class StorageDaemon:
                 qmp = await self._connection()
                 if await qmp.execute("query-block-exports"):
                     return
-                if not await self._has_node(_DISK):  # otherwise ganeti-mirrord ended after `withdraw_export`
+                if not await _has_node(qmp, _DISK):  # otherwise ganeti-mirrord ended after `withdraw_export`
                     await add_image(self._add, self._image)
                     await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
                     address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
@@ -110,28 +110,32 @@ class StorageDaemon:
                 await self.show_export(export)
                 return
             except HypervisorError as err:
+                how = "" if self.process_id() is not None else await self.ended()
                 await self.stop()
                 if not is_found:
-                    raise BlockDeviceError(f"Disk {self._image} cannot be opened: {err}") from err
+                    log = f"{self._places.paths.log_dir}/{_LOG}"
+                    why = f"its storage daemon {how}; {log} may say why" if how else str(err)
+                    raise BlockDeviceError(f"Disk {self._image} cannot be opened: {why}") from err
                 # ganeti-mirrord may have been killed while it started that one
                 _log.warning("the storage daemon of disk %s is replaced by another: %s", self._image, err)
                 is_found = False
 
     async def show_export(self, export: str) -> None:
         """Let clients that know its name connect."""
-        node = _BOTH if await self._has_node(_BOTH) else _DISK
+        qmp = await self._connection()
+        node = _BOTH if await _has_node(qmp, _BOTH) else _DISK
         wanted = {"type": "nbd", "id": _EXPORT, "node-name": node, "name": export, "writable": True}
-        await (await self._connection()).execute("block-export-add", wanted)
+        await qmp.execute("block-export-add", wanted)
 
     async def withdraw_export(self) -> None:
         """End all connections of clients; what they wrote and were not told of, they send again."""
         qmp = await self._connection()
         if await qmp.execute("query-block-exports"):
             await qmp.execute("block-export-del", {"id": _EXPORT, "mode": "hard"})
-        deadline = asyncio.get_running_loop().time() + _STOP_S
+        deadline = asyncio.get_running_loop().time() + STOP_S
         while await qmp.execute("query-block-exports"):
             if asyncio.get_running_loop().time() > deadline:
-                raise HypervisorError(f"Disk {self._image} is not closed within {_STOP_S:g} s")
+                raise HypervisorError(f"Disk {self._image} is not closed within {STOP_S:g} s")
             await asyncio.sleep(_POLL_S)
 
     async def resize(self, size: int) -> None:
@@ -149,11 +153,15 @@ class StorageDaemon:
         self._drop()
         process_id = self.process_id()
         if process_id is not None:
-            await _end(process_id, lambda: self.process_id() is None)
+            await end(process_id, lambda: self.process_id() is None)
 
     def process_id(self) -> int | None:
         """Of the living storage daemon of this disk."""
         return living(self._places.file(self._uuid, "pid"))
+
+    async def ended(self) -> str:
+        """Wait until it has ended, or does not run; says how that was."""
+        return await end_of(self._places.file(self._uuid, "pid"), lambda: self._process)
 
     async def job(self) -> Job | None:
         """The mirror job; raises `HypervisorError`."""
@@ -259,12 +267,9 @@ class StorageDaemon:
         return None
 
     async def _remove_peer(self) -> None:
-        if await self._has_node(_PEER):
-            await (await self._connection()).execute("blockdev-del", {"node-name": _PEER})
-
-    async def _has_node(self, name: str) -> bool:
-        nodes = await (await self._connection()).execute("query-named-block-nodes", {"flat": True})
-        return any(node["node-name"] == name for node in nodes)
+        qmp = await self._connection()
+        if await _has_node(qmp, _PEER):
+            await qmp.execute("blockdev-del", {"node-name": _PEER})
 
     async def _add(self, options: dict[str, Any]) -> None:
         await (await self._connection()).execute("blockdev-add", options)
@@ -299,7 +304,7 @@ class StorageDaemon:
         path, pid_file = self._places.file(self._uuid, "file"), self._places.file(self._uuid, "show")
         process_id = living(pid_file)
         if process_id is not None:
-            await _end(process_id, lambda: living(pid_file) is None)
+            await end(process_id, lambda: living(pid_file) is None)
         await _unmount(path)
 
     async def _spawn_answering(self) -> None:
@@ -324,7 +329,7 @@ class StorageDaemon:
         )
 
     async def _run(self, options: list[str], pid_file: str) -> asyncio.subprocess.Process:
-        log = f"{self._places.paths.log_dir}/mirrord-disks.log"
+        log = f"{self._places.paths.log_dir}/{_LOG}"
         with open(log, "ab", opener=_private) as said:
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -364,6 +369,10 @@ class StorageDaemon:
             self._qmp = None
 
 
+async def _has_node(qmp: Qmp, name: str) -> bool:
+    return any(node["node-name"] == name for node in await qmp.execute("query-named-block-nodes", {"flat": True}))
+
+
 async def add_image(add: Callable[[dict[str, Any]], Awaitable[None]], image: str) -> None:
     """By io_uring, which spares a write the way to another thread and back; kernels may have it switched off."""
     node = {"driver": "file", "node-name": _FILE, "filename": image, "cache": {"direct": True}}
@@ -380,37 +389,6 @@ def part_bytes(size: int) -> int:
     while length < _LARGEST_PART_BYTES and size > length * _PARTS_MAX:
         length *= 2
     return length
-
-
-def living(pid_file: str) -> int | None:
-    """The process that *pid_file* names, unless it has ended."""
-    try:
-        with open(pid_file, encoding="utf-8") as file:
-            number, start = file.read().split()
-    except (FileNotFoundError, ValueError):
-        return None
-    return int(number) if process_start(int(number)) == start and not _is_zombie(number) else None
-
-
-def _is_zombie(number: str) -> bool:
-    """Whether nothing of it runs: of one that was killed, another thread may still write when the first has ended."""
-    try:
-        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return True
-    return fields[0] == "Z" and int(fields[17]) <= 1
-
-
-async def _end(process_id: int, gone: Callable[[], bool]) -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process_id, sign)
-        for _ in range(round(_STOP_S / _POLL_S)):
-            if gone():
-                return
-            await asyncio.sleep(_POLL_S)
-    raise BlockDeviceError(f"The storage daemon {process_id} does not end")
 
 
 async def _unmount(path: str) -> None:

@@ -35,6 +35,10 @@ class _Daemon(StorageDaemon):
     def process_id(self) -> int | None:
         return 1 if self.runs else None
 
+    async def ended(self) -> str:
+        await asyncio.Event().wait()
+        return ""
+
     async def start(self, export: str) -> None:
         self.runs = True
 

@@ -28,6 +28,13 @@ EQUAL = Kept(generation=5, valid=True)
 
 
 class _Daemon(StorageDaemon):
+    def process_id(self) -> int:
+        return 1
+
+    async def ended(self) -> str:
+        await asyncio.Event().wait()
+        return ""
+
     async def job(self) -> Job:
         return Job("standby", ready=True, is_paused=True)
 

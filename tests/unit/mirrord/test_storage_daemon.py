@@ -13,7 +13,8 @@ import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
-from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, living, part_bytes
+from ganeti.mirrord.processes import living
+from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, part_bytes
 from ganeti.node.hypervisors.kvm.qmp import QmpError
 from ganeti.node.storage.mirror.places import Places
 from ganeti.system.boot import process_start

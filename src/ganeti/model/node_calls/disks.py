@@ -28,6 +28,8 @@ class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
     """KiB copied in a second, while a copy is made equal."""
     generation: int | None = None
     """Of this node's copy, where the template counts them."""
+    fault: str = ""
+    """Why it is degraded, where this node itself is the reason: what follows the name of the disk in a sentence."""
 
 
 class Replication(msgspec.Struct, frozen=True, kw_only=True):

@@ -198,6 +198,8 @@ def _disk_fault(status: DiskStatus, size_mib: int) -> str:
         return f"{status.dev_path} is faulty"
     if status.size_mib is not None and status.size_mib < size_mib:
         return f"{status.dev_path} has {status.size_mib} MiB of its {size_mib} MiB"
+    if status.fault:
+        return f"{status.dev_path} {status.fault}"
     if status.is_degraded:
         how_far = "nothing is copied" if status.sync_percent is None else f"{status.sync_percent:.1f}% are copied"
         return f"{status.dev_path} is degraded, {how_far}: the other node's copy lacks something"

@@ -45,6 +45,9 @@ from ganeti.system.files import read_if_there, write_atomically
 
 _RECONNECT_S = 30
 """How long a guest's writes wait for its storage daemon to be started again."""
+_UNSERVED = (
+    "is not served: its storage daemon has ended and is started again and again; mirror-daemon.log of the node says why"
+)
 _IMAGES = of_image_files(MIRROR)
 PARAMETERS = (
     Parameter(
@@ -135,10 +138,11 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
             size_mib=found.size_mib,
             sync_percent=state.percent,
             estimated_time_s=state.seconds_left,
-            is_degraded=alone or not (state.in_sync if state.role == PRIMARY else state.kept.valid),
+            is_degraded=alone or not (state.serves and (state.in_sync if state.role == PRIMARY else state.kept.valid)),
             ldisk_status=1 if state.kept.valid else FAULTY,
             sync_speed_kib=state.speed_kib,
             generation=state.kept.generation,
+            fault="" if state.serves else _UNSERVED,
         )
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:

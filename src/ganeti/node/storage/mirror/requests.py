@@ -120,6 +120,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     kept: Kept
     session: str = ""
     in_sync: bool = False
+    serves: bool = True
+    """Whether its storage daemon runs; a disk that is closed needs none."""
     connected: bool = False
     percent: float | None = None
     seconds_left: int | None = None

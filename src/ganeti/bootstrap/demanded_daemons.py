@@ -16,15 +16,18 @@ ON_DEMAND = ("ganeti-mirrord", *BY_CLUSTER)
 
 
 def demanded(paths: Paths, own_name: str) -> list[str]:
-    """Daemons of `BY_CLUSTER` that must run on this node.
+    """Daemons of `ON_DEMAND` that must run on this node.
 
-    Those of hypervisors whose users may end their guests, and the one of metadata where guests want some.
+    Those of hypervisors whose users may end their guests, the one of metadata where guests want some, and the one of
+    mirrored disks while any is open here: whatever is written meanwhile would be on one node alone.
     """
-    metadata = ["ganeti-metad"] if os.path.exists(f"{paths.run_dir}/metad.json") else []
+    wanted = ["ganeti-metad"] if os.path.exists(f"{paths.run_dir}/metad.json") else []
+    if any(name.endswith(".json") for name in _names(f"{paths.run_dir}/mirror")):
+        wanted.append("ganeti-mirrord")
     if _words(paths, "enabled_user_shutdown") != ["True"] or not _is_vm_capable(paths, own_name):
-        return metadata
+        return wanted
     hypervisors = [f"ganeti-{name}d" for name in _words(paths, "hypervisor_list")]
-    return [*metadata, *(daemon for daemon in hypervisors if daemon in BY_CLUSTER)]
+    return [*wanted, *(daemon for daemon in hypervisors if daemon in BY_CLUSTER)]
 
 
 def _is_vm_capable(paths: Paths, own_name: str) -> bool:
@@ -34,6 +37,13 @@ def _is_vm_capable(paths: Paths, own_name: str) -> bool:
 
 def _is_name_of(full: str, own: str) -> bool:
     return full == own or ("." not in own and full.startswith(f"{own}."))
+
+
+def _names(directory: str) -> Collection[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
 
 
 def _words(paths: Paths, key: str) -> Collection[str]:

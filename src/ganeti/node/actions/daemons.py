@@ -111,7 +111,7 @@ async def node_leave_cluster(node: NodeState, asked: NodeLeaveCluster) -> None:
 
 async def _stop_others(node: NodeState) -> None:
     """End the daemons that answer for the cluster here: they would go on without files to answer from."""
-    for daemon in STARTABLE:
+    for daemon in (*STARTABLE, "ganeti-mirrord"):
         if os.path.exists(node.paths.pid_file(daemon)):
             try:
                 await node.world.run([daemon_util(), "stop", daemon], timeout_s=URGENT_S)

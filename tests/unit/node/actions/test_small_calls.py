@@ -192,10 +192,10 @@ def test_leaving_ends_the_other_daemons_even_if_one_does_not_obey(node, tmp_path
     util.chmod(0o755)
     monkeypatch.setattr(daemons, "daemon_util", lambda: str(util))
     os.makedirs(node.paths.run_dir, exist_ok=True)
-    for daemon in ("ganeti-confd", "ganeti-mond"):
+    for daemon in ("ganeti-confd", "ganeti-mond", "ganeti-mirrord"):
         Path(node.paths.pid_file(daemon)).write_text("1\n")
     node.call("node_leave_cluster")
-    assert said.read_text() == "stop ganeti-confd\nstop ganeti-mond\n"
+    assert said.read_text() == "stop ganeti-confd\nstop ganeti-mond\nstop ganeti-mirrord\n"
     assert node.stopped
 
 

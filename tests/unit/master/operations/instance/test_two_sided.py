@@ -23,7 +23,7 @@ from ganeti.base.paths import Paths
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Operation
 from ganeti.master.operations.instance.creation.create import CreateInstance
-from ganeti.master.operations.instance.disks.disk_steps import plan_of
+from ganeti.master.operations.instance.disks.disk_steps import STALLED_AT_MOST_S, STALLED_S, Stall, plan_of
 from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
 from ganeti.master.operations.instance.disks.replace_disks import ReplaceDisks
 from ganeti.master.operations.instance.moving.failover import FailoverInstance
@@ -261,8 +261,38 @@ def test_a_copy_that_nothing_brings_up_to_date_ends_the_creation(ctx: Context, m
     async def lone(self: PairedDisks, disk: DiskSpec) -> None: ...
 
     monkeypatch.setattr(PairedDisks, "become_secondary", lone)
-    with pytest.raises(ExecutionError, match="Disk 0 of web1 is degraded and nothing is copied"):
+    begun_s = ctx.clock.now_s()
+    with pytest.raises(ExecutionError) as error:
         run(wanted(), ctx)
+    assert str(error.value).startswith(
+        "Disk 0 of web1 is degraded and nothing is copied for 30 s: see that node1 and node2 reach each other"
+    )
+    assert ctx.clock.now_s() - begun_s == pytest.approx(30)
+    assert [line for line in ctx.lines if "nothing is copied for 10 s" in line and "waits 20 s more" in line]
+
+
+def test_a_copy_that_stops_for_a_while_goes_on(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other node's daemon or the switch between them starts again."""
+    percents = [None] * 25 + [10.0] * 300 + [None] * 250 + [90.0]
+    find = PairedDisks.find
+
+    async def slow(self: PairedDisks, disk: DiskSpec) -> DiskStatus | None:
+        if not percents:
+            return await find(self, disk)
+        return DiskStatus(dev_path="disk", is_degraded=True, sync_percent=percents.pop(0))
+
+    monkeypatch.setattr(PairedDisks, "find", slow)
+    run(wanted(), ctx)
+    assert not percents
+
+
+def test_a_stalled_copy_is_waited_for_as_long_as_it_took_so_far() -> None:
+    stall = Stall(1000.0)
+    assert (stall.lasts_s, stall.limit_s) == (0.0, STALLED_S)
+    for now_s, limit_s in ((1020.0, STALLED_S), (1100.0, 100.0), (9000.0, STALLED_AT_MOST_S)):
+        stall.look(now_s, moves=True)
+        stall.look(now_s + 7, moves=False)
+        assert (stall.lasts_s, stall.limit_s) == (7.0, limit_s)
 
 
 def test_a_migration_switches_the_roles(ctx: Context) -> None:

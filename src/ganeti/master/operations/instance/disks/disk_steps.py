@@ -15,8 +15,12 @@ from ganeti.ports.nodes import ask
 SYNC_POLL_S = 1.0
 WIPE_STEP_MIB = 512
 SAY_EVERY_S = 60.0
-DEGRADED_POLLS = 10
-"""How often a copy may be found behind with nothing on its way before that is an error."""
+STALLED_S, STALLED_AT_MOST_S, TOLD_AFTER_S = 30.0, 600.0, 10.0
+"""How long nothing may be copied to a copy that is behind before that is an error, and before the log says so.
+
+A storage daemon that ended is started again within 16 s. Where copying had begun, the job waits for as long as that
+took: giving up would copy all of it again.
+"""
 
 
 def plan_of(ctx: OperationContext, spec: InstanceSpec) -> DiskPlan:
@@ -110,22 +114,56 @@ async def close_disks(ctx: OperationContext, spec: InstanceSpec) -> None:
 async def wait_for_sync(ctx: OperationContext, plan: DiskPlan) -> None:
     """Wait until every copy holds what the open disks hold; raises `ExecutionError` where nothing brings it there."""
     for disk in plan.primary.spec.disks:
-        idle, said_s = 0, None
+        stall, said_s = Stall(ctx.clock.now_s()), None
         while (status := await ask(ctx.nodes, plan.primary.node_uuid, BlockdevFind(disk=disk))) is not None:
             if not status.is_degraded:
                 break
             percent = status.sync_percent
-            idle = idle + 1 if percent is None else 0
-            if idle >= DEGRADED_POLLS:
-                raise ExecutionError(
-                    f"Disk {disk.index} of {plan.primary.spec.name} is degraded and nothing is copied: see that its "
-                    "nodes reach each other"
-                )
+            _require_moving(ctx, plan, disk, stall, moves=percent is not None)
             ctx.log.progress(f"disk {disk.index} is copied", percent or 0.0, 100.0)
             if percent is not None and (said_s is None or ctx.clock.now_s() - said_s >= SAY_EVERY_S):
                 said_s = ctx.clock.now_s()
                 ctx.log.info(f"- device disk/{disk.index}: {_how_far(status, percent)}")
             await ctx.clock.sleep(SYNC_POLL_S)
+
+
+class Stall:
+    """How long nothing is copied."""
+
+    def __init__(self, now_s: float) -> None:
+        self._begun_s = self._moved_s = self._now_s = now_s
+        self.is_told = False
+
+    def look(self, now_s: float, *, moves: bool) -> None:
+        self._now_s = now_s
+        if moves:
+            self._moved_s, self.is_told = now_s, False
+
+    @property
+    def lasts_s(self) -> float:
+        return self._now_s - self._moved_s
+
+    @property
+    def limit_s(self) -> float:
+        return min(max(self._moved_s - self._begun_s, STALLED_S), STALLED_AT_MOST_S)
+
+
+def _require_moving(ctx: OperationContext, plan: DiskPlan, disk: DiskSpec, stall: Stall, *, moves: bool) -> None:
+    """Raise `ExecutionError` where nothing has been copied for too long."""
+    stall.look(ctx.clock.now_s(), moves=moves)
+    nodes = " and ".join(side.node_name for side in (plan.primary, *plan.secondaries))
+    if stall.lasts_s >= stall.limit_s:
+        raise ExecutionError(
+            f"Disk {disk.index} of {plan.primary.spec.name} is degraded and nothing is copied for "
+            f"{stall.lasts_s:.0f} s: see that {nodes} reach each other and that gnt-cluster verify finds no fault of "
+            "theirs, then try again"
+        )
+    if stall.lasts_s >= TOLD_AFTER_S and not stall.is_told:
+        stall.is_told = True
+        ctx.log.warning(
+            f"Disk {disk.index}: nothing is copied for {stall.lasts_s:.0f} s; do {nodes} reach each other? The job "
+            f"waits {stall.limit_s - stall.lasts_s:.0f} s more"
+        )
 
 
 def _how_far(status: DiskStatus, percent: float) -> str:

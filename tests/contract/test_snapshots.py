@@ -222,12 +222,12 @@ def test_a_primary_that_is_not_complete_does_not_go_back(place: Place) -> None:
     run(place.driver.renew(place.disk))
     run(place.of(place.harness.holders[0]).take(place.disk, "kept"))
     with pytest.raises(BlockDeviceError, match=r"is not complete \(Inconsistent\): have it made equal first"):
-        run(place.of(place.harness.holders[0]).check_revert(place.disk))
+        run(place.of(place.harness.holders[0]).check_revert(place.disk, "kept"))
     with pytest.raises(BlockDeviceError, match="is not complete"):
         place.revert("kept")
     place.turn()
     place.write("b")
-    run(place.of(place.harness.holders[0]).check_revert(place.disk))
+    run(place.of(place.harness.holders[0]).check_revert(place.disk, "kept"))
 
 
 @over_pairs

@@ -119,7 +119,8 @@ class StandIn:
         if snapshot:
             words[-1] = group
             size = self._rows("lvs", "lv_size", f"{group}/{origin}")[0][0]
-            words[words.index("-L") + 1] = f"{size}b"
+            place = words.index("-l")
+            words[place : place + 2] = ["-L", f"{size}b"]
             words += ["--addtag", f"snapshot-of.{origin}"]
         done = self._lvm("lvcreate", "-an", "-Zn", "-Wn", *words)
         if done.returncode:

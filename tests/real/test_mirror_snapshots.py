@@ -145,6 +145,6 @@ def test_a_primary_that_is_not_complete_does_not_go_back(place: Place) -> None:
     turned: DiskSpec = replace(place.disk, primary=two.name)
     run(two.driver.renew(place.disk))
     with pytest.raises(BlockDeviceError, match="is not complete: have it made equal first"):
-        run(two.driver.snapshots().check_revert(turned))
+        run(two.driver.snapshots().check_revert(turned, "kept"))
     with pytest.raises(BlockDeviceError, match="is not complete: have it made equal first"):
         run(two.driver.snapshots().revert(turned, "kept"))

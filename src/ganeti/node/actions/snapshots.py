@@ -117,7 +117,7 @@ async def _require_revertible(node: NodeState, instance: InstanceSpec, name: str
         kept = snapshots_of(node, disk)
         if not _is_second_copy(node, disk) and name not in [each.name for each in await kept.of(disk)]:
             raise BlockDeviceError(f"Disk {disk.index} of {instance.name} has no snapshot {name}: none is changed")
-        await kept.check_revert(disk)
+        await kept.check_revert(disk, name)
 
 
 def _is_second_copy(node: NodeState, disk: DiskSpec) -> bool:

@@ -46,10 +46,10 @@ class Snapshots(ABC):
     async def take(self, disk: DiskSpec, name: str) -> None:
         """Keep the disk as it is now; raises `BlockDeviceError`."""
 
-    async def check_revert(self, disk: DiskSpec) -> None:
-        """Raise `BlockDeviceError` where `revert` would refuse since the disk is in use, or the primary's copy not
-        complete; nothing is changed."""
-        del disk
+    async def check_revert(self, disk: DiskSpec, name: str) -> None:
+        """Raise `BlockDeviceError` where `revert` would refuse since the disk is in use, the primary's copy not
+        complete, or the snapshot lost; nothing is changed."""
+        del disk, name
 
     @abstractmethod
     async def revert(self, disk: DiskSpec, name: str) -> None:

@@ -40,7 +40,7 @@ class ReplicatedSnapshots(Snapshots):
     def device(self, disk: DiskSpec, name: str) -> str:
         return self._of_volumes.device(_data(disk), name)
 
-    async def check_revert(self, disk: DiskSpec) -> None:
+    async def check_revert(self, disk: DiskSpec, name: str) -> None:
         """DRBD makes nobody primary whose copy is not complete, and the other one is given up when a disk goes back."""
         link, tools = link_of(disk, self._node_name), await self._tools()
         if await own_device(tools, disk, link) is not None:
@@ -49,7 +49,8 @@ class ReplicatedSnapshots(Snapshots):
             )
         if disk.primary != self._node_name:
             return
-        _, meta = volumes(disk)
+        data, meta = volumes(disk)
+        await self._of_volumes.check_revert(data, name)
         state = await tools.metadata_state(link, await self._volumes.stored_path(meta))
         if state is None or state in BEHIND:
             raise BlockDeviceError(
@@ -58,14 +59,14 @@ class ReplicatedSnapshots(Snapshots):
             )
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
-        await self.check_revert(disk)
+        await self.check_revert(disk, name)
         link = link_of(disk, self._node_name)
         if disk.primary == self._node_name:
             await self._of_volumes.revert(_data(disk), name)
             return
         _, meta = volumes(disk)
         await (await self._tools()).create_metadata(link, await self._volumes.stored_path(meta))
-        if name in [each.name for each in await self.of(disk)]:
+        if await self._of_volumes.has_whole(_data(disk), name):
             await self._of_volumes.revert(_data(disk), name)
 
     async def remove_all(self, disk: DiskSpec) -> None:

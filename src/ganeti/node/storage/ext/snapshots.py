@@ -66,7 +66,8 @@ class VolumeSnapshots(Snapshots):
             f"{volume_of(kept)} {fault}"
         )
 
-    async def check_revert(self, disk: DiskSpec) -> None:
+    async def check_revert(self, disk: DiskSpec, name: str) -> None:
+        del name
         if await in_thread(self._volumes.is_open, disk):
             raise BlockDeviceError(f"Disk {disk.index} is in use: close it first (gnt-instance deactivate-disks)")
 
@@ -74,7 +75,7 @@ class VolumeSnapshots(Snapshots):
         """Repeated after an interruption, it copies everything again."""
         if name not in disk.snapshots:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
-        await self.check_revert(disk)
+        await self.check_revert(disk, name)
         provider, kept = find_provider(self._volumes.world, disk), kept_as(disk, name)
         attached: list[DiskSpec] = []
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Snapshots of logical volumes: volumes ``VOLUME.snap-NAME``, as large as the origin, so that none overflows.
+"""Snapshots of logical volumes: volumes ``VOLUME.snap-NAME`` with room for all of the origin, so that none overflows.
 
 Reverting merges the snapshot into the volume, which uses it up, and takes it again. The volume has a tag meanwhile:
 with the tag and without the snapshot, the volume itself has the snapshot's content, and no instance may use it until
@@ -13,7 +13,7 @@ from ganeti.model.node_calls.disks import Snapshot
 from ganeti.model.node_calls.exports import EXPORTED
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.interface import Snapshots
-from ganeti.node.storage.lvm.volumes import MIB, Volume, Volumes
+from ganeti.node.storage.lvm.volumes import Volume, Volumes
 
 MARK = ".snap-"
 _MERGE_S, _POLL_S = 600, 0.2
@@ -34,16 +34,30 @@ class VolumeSnapshots(Snapshots):
 
     async def take(self, disk: DiskSpec, name: str) -> None:
         group, origin = disk.logical_id
-        volume = await self._origin(disk)
-        if await self._volumes.look(group, f"{origin}{MARK}{name}") is None:
-            await self._volumes.snapshot(group, origin, f"{origin}{MARK}{name}", volume.size // MIB)
+        _, there = await self._look(disk, name)
+        if there is None:
+            await self._volumes.snapshot(group, origin, f"{origin}{MARK}{name}")
+
+    async def has_whole(self, disk: DiskSpec, name: str) -> bool:
+        """Whether the disk can go back to this snapshot, or is on its way."""
+        volume, there = await self._look(disk, name)
+        return volume.reverting == name or (there is not None and not there.broken)
+
+    async def check_revert(self, disk: DiskSpec, name: str) -> None:
+        volume, there = await self._look(disk, name)
+        if volume.reverting != name and there is not None and there.broken:
+            raise BlockDeviceError(
+                f"Snapshot {name} of disk {disk.index} has overflown, or a part of it is gone, so what it kept is "
+                "lost: remove it (gnt-instance snapshot remove)"
+            )
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
         """Completes what was interrupted, too."""
         group, origin = disk.logical_id
         kept = f"{origin}{MARK}{name}"
-        volume, there = await self._origin(disk), await self._volumes.look(group, kept)
+        volume, there = await self._look(disk, name)
         if volume.reverting != name:
+            await self.check_revert(disk, name)
             volume.require_whole()
             if there is None:
                 raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
@@ -75,12 +89,13 @@ class VolumeSnapshots(Snapshots):
         group, origin = disk.logical_id
         return self._volumes.path(group, f"{origin}{MARK}{name}")
 
-    async def _origin(self, disk: DiskSpec) -> Volume:
-        group, name = disk.logical_id
-        volume = await self._volumes.look(group, name)
+    async def _look(self, disk: DiskSpec, name: str) -> tuple[Volume, Volume | None]:
+        """The volume, and its snapshot if it has one of this name."""
+        group, origin = disk.logical_id
+        volume = await self._volumes.look(group, origin)
         if volume is None:
-            raise BlockDeviceError(f"Disk {group}/{name} is missing")
-        return volume
+            raise BlockDeviceError(f"Disk {group}/{origin} is missing")
+        return volume, await self._volumes.look(group, f"{origin}{MARK}{name}")
 
 
 def is_of_disk(name: str, names: set[str]) -> bool:

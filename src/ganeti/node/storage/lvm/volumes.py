@@ -141,9 +141,10 @@ class Volumes:
             words += ["-i", str(stripes)]
         await self.run(*words, group, *on)
 
-    async def snapshot(self, group: str, origin: str, name: str, size_mib: int) -> None:
+    async def snapshot(self, group: str, origin: str, name: str) -> None:
+        """With room for all of *origin*, and what LVM notes of each piece of it: half a percent more."""
         check_names(group, name)
-        await self.run("lvcreate", "--yes", "-L", f"{size_mib}m", "-s", "-n", name, f"{group}/{origin}")
+        await self.run("lvcreate", "--yes", "-l", "100%ORIGIN", "-s", "-n", name, f"{group}/{origin}")
 
     async def merge(self, group: str, snapshot: str) -> None:
         """Give the origin the content of its *snapshot*, which is gone then."""

@@ -25,7 +25,8 @@ class CopySnapshots(RawSnapshots):
         self._node_name = node_name
         self._places = places
 
-    async def check_revert(self, disk: DiskSpec) -> None:
+    async def check_revert(self, disk: DiskSpec, name: str) -> None:
+        del name
         if self._places.is_open(disk.uuid):
             raise BlockDeviceError(
                 f"Disk {disk.index} is in use on node {self._node_name}: close it first (gnt-instance deactivate-disks)"
@@ -38,7 +39,7 @@ class CopySnapshots(RawSnapshots):
 
     async def revert(self, disk: DiskSpec, name: str) -> None:
         path = await self._place(disk)
-        await self.check_revert(disk)
+        await self.check_revert(disk, name)
         there = await in_thread(os.path.exists, place_of(path, name))
         if disk.primary == self._node_name and not there:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name} on node {self._node_name}")

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Names of logical volumes, and what the tools of LVM 2 print."""
 
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, CommandError, PrerequisiteError
+from ganeti.base.paths import Paths
 from ganeti.model.new_disk import NewDisk
+from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.lvm.driver import LogicalVolumes
-from ganeti.node.storage.lvm.snapshots import is_of_disk
-from ganeti.node.storage.lvm.volumes import read_physical, read_volumes
+from ganeti.node.storage.lvm.snapshots import VolumeSnapshots, is_of_disk
+from ganeti.node.storage.lvm.volumes import Volumes, read_physical, read_volumes
+from ganeti.ports.node_world import Completed
 
 
 def test_a_new_volume_lies_in_the_group_that_is_named() -> None:
@@ -50,3 +57,45 @@ def test_what_an_export_has_left_is_named_by_verify() -> None:
     """No export is under way then, since instances are locked; snapshots of users belong to their disk."""
     names = {"u.disk0", "u.disk0.snap-before", "u.disk0.snap-.export", "v.disk0.snap-before"}
     assert {name for name in names if not is_of_disk(name, names)} == names - {"u.disk0.snap-before"}
+
+
+class Told:
+    """A world in which lvs says *lines* of volumes, and other tools are noted."""
+
+    paths = Paths()
+
+    def __init__(self, **lines: str) -> None:
+        self.lines, self.ran = lines, list[str]()
+
+    async def run(self, words: Sequence[str], **_: Any) -> Completed:
+        if words[0] != "lvs":
+            self.ran.append(" ".join(words))
+            return Completed(tuple(words), 0, "", "")
+        found = self.lines.get(words[-1].rpartition("/")[2].replace(".", "_").replace("-", "_"))
+        if found is None:
+            raise CommandError(f"lvs ended with status 5: Failed to find logical volume {words[-1]}")
+        return Completed(tuple(words), 0, found, "")
+
+
+DISK = DiskSpec(uuid="u", template="plain", logical_id=["xenvg", "u.disk0"], size_mib=8, index=0)
+ORIGIN = "  xenvg|u.disk0|8388608|owi-a-s---||1|||/dev/sda(0)"
+SNAPSHOT = "  xenvg|u.disk0.snap-a|12582912|swi-{}-s---||1|u.disk0|{}|/dev/sda(9)"
+
+
+def test_a_snapshot_has_room_for_what_lvm_notes_of_each_piece() -> None:
+    """LVM 2.03.16 says that 1.02 GiB are what a snapshot of 1 GiB can use."""
+    world = Told(u_disk0=ORIGIN)
+    asyncio.run(VolumeSnapshots(Volumes(world)).take(DISK, "a"))  # type: ignore[arg-type]
+    assert world.ran == ["lvcreate --yes -l 100%ORIGIN -s -n u.disk0.snap-a xenvg/u.disk0"]
+
+
+def test_a_snapshot_that_has_overflown_is_refused_before_anything_changes() -> None:
+    lost = Told(u_disk0=ORIGIN, u_disk0_snap_a=SNAPSHOT.format("I", "100.00"))
+    kept = VolumeSnapshots(Volumes(lost))  # type: ignore[arg-type]
+    for act in (kept.check_revert, kept.revert):
+        with pytest.raises(BlockDeviceError, match=r"Snapshot a of disk 0 has overflown.*lost: remove it"):
+            asyncio.run(act(DISK, "a"))
+    assert lost.ran == [] and not asyncio.run(kept.has_whole(DISK, "a"))
+    whole = VolumeSnapshots(Volumes(Told(u_disk0=ORIGIN, u_disk0_snap_a=SNAPSHOT.format("a", "40.00"))))  # type: ignore[arg-type]
+    asyncio.run(whole.check_revert(DISK, "a"))
+    assert asyncio.run(whole.has_whole(DISK, "a"))

@@ -62,6 +62,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     created_s: float
     """Since 1970."""
+    in_image: bool = False
+    """Whether a copy of the image has it, too."""
 
 
 class InstanceSnapshots(NodeRequest[list[list[Snapshot]]], frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ class Qcow2Snapshots(Snapshots):
 
     async def of(self, disk: DiskSpec) -> list[Snapshot]:
         image = await self._look(await self._place(disk))
-        return [Snapshot(name=each.name, created_s=each.seconds) for each in image.snapshots]
+        return [Snapshot(name=each.name, created_s=each.seconds, in_image=True) for each in image.snapshots]
 
     async def take(self, disk: DiskSpec, name: str) -> None:
         await self._change(disk, "-c", name, there=False)

@@ -44,12 +44,21 @@ def disks(ctx: FakeContext) -> list[Disk]:
     return ctx.config.view().instance_disks(web1(ctx))
 
 
+def test_snapshots_go_with_the_old_disks_only_by_force(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_snapshots"] = lambda name, **_: [[{"name": "before", "created_s": 1.0}]]
+    with pytest.raises(PrerequisiteError, match=r"have snapshots \(before\), which go with the old disks.*add --force"):
+        run(modify(disk_template="local"), ctx)
+    run(modify(disk_template="local", force=True), ctx)
+    assert [disk.dev_type for disk in disks(ctx)] == ["local"]
+
+
 def test_the_old_disk_goes_after_the_new_one_is_its_copy(ctx: FakeContext) -> None:
     (old,) = disks(ctx)
     named = replace(old, name="system", mode="ro", params={"format": "qcow2"})
     ctx.config.config.put("disks", old.uuid, named)
     assert run(modify(disk_template="local", file_driver="blktap"), ctx) == [("disk_template", "local")]
     assert [line for line in ctx.story if not line.endswith(("_info", "progress"))] == [
+        "node1 instance_snapshots",
         "undo: take the new disks of web1 out of the configuration",
         "commit ReserveDisks",
         "undo: remove disk 0 of web1 from node1",
@@ -164,6 +173,7 @@ def test_a_running_guest_gets_the_copy_of_its_disk_before_the_old_one_goes(ctx: 
     ctx.story.clear()
     assert run(modify(disk_template="local"), ctx) == [("disk_template", "local")]
     assert [line for line in ctx.story if not line.endswith(("_info", "progress"))] == [
+        "node1 instance_snapshots",
         "undo: take the new disks of web1 out of the configuration",
         "commit ReserveDisks",
         "undo: remove disk 0 of web1 from node1",

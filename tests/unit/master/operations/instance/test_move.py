@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.node_answers import guest, node_facts
+from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, ExecutionError, HypervisorError, PrerequisiteError
 from ganeti.master.operations.instance.moving.move import MoveInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.ports.context import UndoNodeCall
 
 MIB = 1024 * 1024
-QUIET = ("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read", "compression_fault")
+QUIET = (
+    *("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read", "compression_fault"),
+    *("instance_snapshots", "blockdev_find_each"),
+)
 
 
 class Copying:
@@ -57,6 +60,7 @@ def ctx(copying: Copying) -> FakeContext:
         all_instances_info=lambda name, **_: [],
         compression_fault=lambda name, *, tool: "",
         blockdev_read=copying.read,
+        blockdev_find_each=lambda name, disks: [{} for _ in disks],
         blockdev_copy_begin=lambda name, **_: "boot-7",
         blockdev_copy_write=copying.write,
     )
@@ -69,6 +73,26 @@ def move(ctx: FakeContext, **parameters: Any) -> None:
 
 def steps(ctx: FakeContext) -> list[str]:
     return [line for line in ctx.story if not line.endswith(QUIET)]
+
+
+def test_disks_that_are_on_the_target_already_are_left_alone(ctx: FakeContext) -> None:
+    """They may be the only good ones: the undo of a copy that cannot begin would remove them."""
+    ctx.nodes.handlers["blockdev_find_each"] = lambda name, disks: [{"status": disk_status()}]
+    with pytest.raises(ExecutionError, match=r"copied to node2: /srv/disk0 is there.*move it away first"):
+        move(ctx)
+    assert steps(ctx) == [], "the guest runs on"
+
+
+@pytest.mark.parametrize("in_image", [False, True])
+def test_snapshots_that_are_not_copied_are_not_lost(ctx: FakeContext, in_image: bool) -> None:
+    kept = {"name": "before", "created_s": 1.0, "in_image": in_image}
+    ctx.nodes.handlers["instance_snapshots"] = lambda name, **_: [[kept]]
+    if in_image:
+        move(ctx)
+        return
+    with pytest.raises(PrerequisiteError, match=r"have snapshots \(before\), which are not copied to another node"):
+        move(ctx)
+    assert steps(ctx) == []
 
 
 def test_a_running_instance_step_by_step(ctx: FakeContext, copying: Copying) -> None:

@@ -19,6 +19,7 @@ from ganeti.master.operations.instance.change import live_changes
 from ganeti.master.operations.instance.change.live_changes import LivePlan
 from ganeti.master.operations.instance.change.modification_parameters import COMMAND, Changes, ModificationParameters
 from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
+from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.existing import require_bridges, require_complete, require_hvparams, wrong_input
 from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.instance.wanted import modification
@@ -142,6 +143,9 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         if not (moves or sizes or plugs or self.disk_template) or view.node(instance.primary_node).offline:
             return Facts()
         found = await live_changes.look(ctx, view, instance, plugs=bool(plugs))
+        if self.disk_template and instance.disks and not self.force:
+            spec = instance_spec(view, ctx.catalogue, instance)
+            await require_none(ctx, spec, "which go with the old disks", ", or add --force", copied=False)
         if self.iallocator is not None and self.disk_template is not None:
             template = self.disk_template
             secondary = await conversion.chosen_secondary(ctx, view, instance, template, self.iallocator)

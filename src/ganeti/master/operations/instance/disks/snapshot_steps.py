@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_STATE, BlockDeviceError, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.disk_plan import DiskPlan, Side
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operations.changes import NoteSnapshots
@@ -53,6 +53,21 @@ async def kept_snapshots(ctx: OperationContext, spec: InstanceSpec) -> Kept:
         )
     )
     return _by_name(found[0], [snapshot for side in found[1:] for disk in side for snapshot in disk])
+
+
+async def require_none(ctx: OperationContext, spec: InstanceSpec, why: str, remedy: str, *, copied: bool) -> None:
+    """Raise `PrerequisiteError` where disks have snapshots; *copied*, those inside an image go along with it."""
+    try:
+        kept = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
+    except BlockDeviceError:  # the template has none
+        return
+    names = sorted({snapshot.name for disk in kept for snapshot in disk if not (copied and snapshot.in_image)})
+    if names:
+        raise PrerequisiteError(
+            f"Disks of {spec.name} have snapshots ({', '.join(names)}), {why}: remove them first (gnt-instance "
+            f"snapshot remove {spec.name} {names[0]}){remedy}",
+            WRONG_STATE,
+        )
 
 
 def require_all_copies(plan: DiskPlan, deed: str) -> None:

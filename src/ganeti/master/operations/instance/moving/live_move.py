@@ -13,7 +13,6 @@ whatever dies, by the record that asks the source where the guest is.
 from ganeti.base.errors import (
     WRONG_INPUT,
     WRONG_STATE,
-    BlockDeviceError,
     ExecutionError,
     NodeCallError,
     PrerequisiteError,
@@ -21,6 +20,7 @@ from ganeti.base.errors import (
 from ganeti.master.disk_plan import DiskStep, Side, completion
 from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks.disk_steps import SYNC_POLL_S, plan_of, push_undo, take
+from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.moving.guest_migration import STALL_S, GuestMigration
 from ganeti.model import inheritance
 from ganeti.model.node_calls.disk_transfer import (
@@ -32,7 +32,7 @@ from ganeti.model.node_calls.disk_transfer import (
     InstanceSendDisks,
     InstanceStopSending,
 )
-from ganeti.model.node_calls.disks import BlockdevCreate, BlockdevFind, InstanceSnapshots
+from ganeti.model.node_calls.disks import BlockdevCreate, BlockdevFind
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance
@@ -69,17 +69,8 @@ def check(view: ConfigView, catalogue: Catalogue, instance: Instance, running: F
 
 async def check_snapshots(ctx: OperationContext, spec: InstanceSpec) -> None:
     """Raise `PrerequisiteError` where disks have snapshots, which a running guest cannot take along."""
-    try:
-        kept = await ask(ctx.nodes, spec.primary_node_uuid, InstanceSnapshots(instance=bare(spec)))
-    except BlockDeviceError:  # the template has none
-        return
-    names = sorted({snapshot.name for disk in kept for snapshot in disk})
-    if names:
-        raise PrerequisiteError(
-            f"Disks of {spec.name} have snapshots ({', '.join(names)}), which stay behind when it moves while it runs: "
-            f"remove them first (gnt-instance snapshot remove {spec.name} {names[0]}), or move it without --live",
-            WRONG_STATE,
-        )
+    why = "which stay behind when it moves while it runs"
+    await require_none(ctx, spec, why, ", or move it without --live", copied=False)
 
 
 class LiveMove(GuestMigration):

@@ -22,6 +22,7 @@ from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup.dumps import require_compression
 from ganeti.master.operations.changes import SetPrimaryNode
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, plan_of, take
+from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.existing import (
     guest_on_primary,
     instance_and_nodes,
@@ -51,7 +52,7 @@ from ganeti.model.node_calls.disk_copy import (
     BlockdevRead,
     InstanceDisksArrived,
 )
-from ganeti.model.node_calls.disks import BlockdevRemove
+from ganeti.model.node_calls.disks import BlockdevFindEach, BlockdevRemove, FoundDisk
 from ganeti.model.node_calls.instances import FoundInstance, InstanceStart
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
@@ -159,6 +160,8 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
         await allocation.check_capacity(ctx, target.uuid, spec, template, ignore_memory=not runs)
         await require_bridges(ctx, target.uuid, spec)
+        await require_none(ctx, spec, "which are not copied to another node", "", copied=True)
+        await self._require_room(spec, target, ctx)
         await self._stop(checked, ctx)
         for disk in spec.disks:
             await self._copy(spec, disk, target, ctx)
@@ -202,6 +205,17 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             if not self.ignore_consistency:
                 raise
             ctx.log.warning(f"{spec.name} was not shut down on {spec.primary_node}, its copy may be torn: {err}")
+
+    async def _require_room(self, spec: InstanceSpec, target: Node, ctx: OperationContext) -> None:
+        """Refuse disks that are on the target already: the undo of the copy would remove them."""
+        looks: list[FoundDisk] = await ask(ctx.nodes, target.uuid, BlockdevFindEach(disks=spec.disks))
+        for disk, found in zip(spec.disks, looks, strict=True):
+            if found.fault or found.status is not None:
+                what = found.fault or f"{found.status.dev_path if found.status else ''} is there"
+                raise ExecutionError(
+                    f"Disk {disk.index} of {spec.name} cannot be copied to {target.name}: {what}. See whether it holds "
+                    "what you need, and move it away first"
+                )
 
     async def _copy(self, spec: InstanceSpec, disk: DiskSpec, target: Node, ctx: OperationContext) -> None:
         """Copy one disk, empty parts left out; its undo removes what is there of it."""

@@ -154,10 +154,10 @@ def decide(
 
 
 def _remembered(old: Attempts, now_s: float) -> Attempts:
-    """Without what is so long ago that it counts no longer."""
-    if now_s - old.restart_when > FORGET_AFTER_S:
+    """Without what is so long ago that it counts no longer, or in the future, after a clock was set back."""
+    if not 0 <= now_s - old.restart_when <= FORGET_AFTER_S:
         old = replace(old, restart_count=0, restart_when=0.0)
-    if now_s - old.cleanup_when > FORGET_AFTER_S:
+    if not 0 <= now_s - old.cleanup_when <= FORGET_AFTER_S:
         old = replace(old, cleanup_count=0, cleanup_when=0.0)
     return old
 

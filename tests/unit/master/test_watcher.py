@@ -46,6 +46,15 @@ def test_after_eight_hours_it_is_tried_again() -> None:
     assert decision.state.instance["web1"].restart_count == 1
 
 
+def test_attempts_in_the_future_count_for_nothing() -> None:
+    """The clock was years ahead when the node started, and is right now."""
+    state = WatcherState(instance={"web1": Attempts(MAX_ATTEMPTS, 2e9)})
+    assert look(state, DOWN, 1.7e9).start == ["web1"]
+    ended = InstanceNow("web1", "USER_down", "node1")
+    state = WatcherState(instance={"web1": Attempts(cleanup_count=MAX_ATTEMPTS, cleanup_when=2e9)})
+    assert look(state, ended, 1.7e9).shut_down == ["web1"]
+
+
 def test_one_that_runs_again_is_forgotten() -> None:
     state = WatcherState(instance={"web1": Attempts(3, 1000.0)})
     assert look(state, UP, 1100.0).state.instance == {}

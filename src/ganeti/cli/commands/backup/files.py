@@ -66,11 +66,15 @@ def _require_free(target: str) -> None:
 
 
 def _put(source: str, target: str) -> None:
+    made = False
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        made = True
         with open(source, "rb") as old, open(descriptor, "wb") as new:
             shutil.copyfileobj(old, new, 1 << 20)
     except OSError as err:
+        if made:
+            os.unlink(target)
         raise Failure(f"{target} cannot be written ({err.strerror}); the file is at {source}") from err
     os.unlink(source)
 

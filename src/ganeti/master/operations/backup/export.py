@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ganeti.base.command import Command, Option
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
@@ -49,6 +49,7 @@ from ganeti.model.node_calls.exports import (
     ExportDiscard,
     ExportDump,
     ExportFinish,
+    ExportInfo,
 )
 from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
@@ -190,6 +191,13 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
                 f"be installed with (gnt-instance modify -O OS {instance.name})",
                 WRONG_STATE,
             )
+        if instance.name.endswith(UNFINISHED):
+            raise PrerequisiteError(
+                f"The export of {instance.name} would have the name that an unfinished one of "
+                f"{instance.name.removesuffix(UNFINISHED)} has, and be removed with it: rename the instance first "
+                f"(gnt-instance rename {instance.name} NAME)",
+                WRONG_INPUT,
+            )
         target, destination = self._target(view), None
         if target is None:
             destination = read_destination(
@@ -260,7 +268,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
         if target.uuid != spec.primary_node_uuid:
             await ask(ctx.nodes, spec.primary_node_uuid, ExportDiscard(name=spec.name))
         await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid), settles=True)
-        await remove_older(spec.name, target, ctx)
+        await remove_older(spec.name, config, target, ctx)
+        if self.remove_instance and await ask(ctx.nodes, target.uuid, ExportInfo(directory=spec.name)) != config:
+            raise ExecutionError(f"The export of {spec.name} on {target.name} has changed: the instance is not removed")
 
     async def _carry(self, checked: Checked, target: Node, ctx: OperationContext) -> list[DumpFile]:
         """The target node gets what the OS reads; dumps first, where the guest is to run again meanwhile.

@@ -18,6 +18,7 @@ from ganeti.model.node_calls.exports import (
     ExportDump,
     ExportDumpSizes,
     ExportEndCopies,
+    ExportInfo,
     ExportList,
 )
 from ganeti.model.node_calls.exports import ExportRemove as RemoveFromNode
@@ -68,15 +69,22 @@ async def start_again(spec: InstanceSpec, ctx: OperationContext) -> None:
     await ask(ctx.nodes, spec.primary_node_uuid, InstanceStart(instance=spec, paused=False))
 
 
-async def remove_older(name: str, target: Node, ctx: OperationContext) -> None:
-    """Remove exports of this instance from nodes other than *target*; a node that fails gets a warning."""
+async def remove_older(name: str, config: str, target: Node, ctx: OperationContext) -> None:
+    """Remove exports of this instance from nodes other than *target*; a node that fails gets a warning.
+
+    *config* is that of the export that was just made: a node that has it, too, has the same directory (by NFS).
+    """
     others = [node for node in ctx.config.view().nodes() if node.uuid != target.uuid and not node.offline]
     for answer in await ask_many(ctx.nodes, [node.uuid for node in others], ExportList()):
         node_name = ctx.config.view().node(answer.node_uuid).name
         try:
             if answer.error is not None:
                 raise answer.error
-            if name in answer.value:
+            if name not in answer.value:
+                continue
+            if await ask(ctx.nodes, answer.node_uuid, ExportInfo(directory=name)) == config:
+                ctx.log.info(f"{node_name} has the same directory of exports: nothing is removed there")
+            else:
                 ctx.log.info(f"Removing the older export of {name} from {node_name}")
                 await ask(ctx.nodes, answer.node_uuid, RemoveFromNode(name=name))
         except GanetiError as err:

@@ -43,6 +43,8 @@ class Kept:
         self.config = ""
         self.dumps: dict[str, int] = {}
         self.older: dict[str, list[str]] = {}
+        self.reach = ["node3"]
+        """Nodes that reach the directory of the new export."""
 
     def receive(self, node: str, /, **asked: Any) -> int:
         assert node == "node3"
@@ -78,6 +80,7 @@ def ctx(kept: Kept) -> FakeContext:
         export_finish=kept.finish,
         export_list=lambda name, **_: kept.older.get(name, []),
         export_remove=lambda node, /, **_: True,
+        export_info=lambda node, /, **_: kept.config if node in kept.reach else "of an older one",
     )
     return context
 
@@ -245,6 +248,28 @@ def test_an_older_export_on_another_node_goes(ctx: FakeContext, kept: Kept) -> N
     kept.older = {"node2": ["web1", "db1"]}
     export(ctx)
     assert [line for line in ctx.story if line.endswith("export_remove")] == ["node2 export_remove"]
+
+
+def test_nodes_with_the_same_directory_of_exports_do_not_remove_the_new_one(ctx: FakeContext, kept: Kept) -> None:
+    kept.older = {"node1": ["web1"], "node2": ["web1"]}
+    kept.reach += ["node1"]
+    export(ctx)
+    assert [line for line in ctx.story if line.endswith("export_remove")] == ["node2 export_remove"]
+    assert any("node1 has the same directory of exports" in line for line in ctx.lines)
+
+
+def test_an_instance_whose_export_has_gone_stays(ctx: FakeContext, kept: Kept) -> None:
+    kept.reach.clear()
+    with pytest.raises(ExecutionError, match="The export of web1 on node3 has changed: the instance is not removed"):
+        export(ctx, remove_instance=True)
+    assert ctx.config.view().uuid_by_name("instances", "web1") is not None
+
+
+def test_an_export_that_would_be_taken_for_an_unfinished_one_is_refused(ctx: FakeContext) -> None:
+    instance = ctx.config.view().find_instance("web1")
+    ctx.config.view().put("instances", instance.uuid, replace(instance, name="web1.new"))
+    with pytest.raises(PrerequisiteError, match=r"would have the name that an unfinished one of web1 has"):
+        run(ExportInstance(instance_name="web1.new", target_node="node3"), ctx)
 
 
 def test_the_instance_is_removed_after_its_export(ctx: FakeContext) -> None:

@@ -50,7 +50,7 @@ async def find_adoptees(
     """
     assert traits.adoptee is not None, "read_disk refuses the key adopt of other templates"
     node = view.node(node_uuids[0])
-    taken = {(disk.dev_type, str(disk.logical_id)): disk for disk in view.disks()}
+    taken = {(part.dev_type, str(part.logical_id)) for disk in view.disks() for part in (disk, *disk.children)}
     sized: list[Disk] = []
     adopted: dict[str, list[Any]] = {}
     for index, (disk, values) in enumerate(zip(disks, asked, strict=True)):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Incremental backups that nodes keep: finding them, and the chain that one of them needs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -96,8 +96,30 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
                 found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), proof, store))
             except UnreadableBackupError as err:
                 found.unusable.append(Unusable(answer.node_uuid, name, files.instance_uuid, files.id, str(err)))
-    found.backups.sort(key=lambda each: (each.backup.created, each.backup.id))
+    found.backups.sort(key=_ages(found.backups))
     return found
+
+
+def _ages(backups: Sequence[Known]) -> Callable[[Known], tuple[float, int, str]]:
+    """What sorts the oldest first: no backup comes before one that it builds on, whatever the clock said then."""
+    there = {(each.node_uuid, each.backup.instance_uuid, each.backup.id): each for each in backups}
+    known: dict[int, tuple[float, int, str]] = {}
+
+    def age(each: Known) -> tuple[float, int, str]:
+        above = [each]
+        while id(above[-1]) not in known and len(above) <= len(there):
+            last = above[-1]
+            parent = there.get((last.node_uuid, last.backup.instance_uuid, last.backup.parent))
+            if parent is None:
+                known[id(last)] = last.backup.created, 0, last.backup.id
+            else:
+                above.append(parent)
+        for parent, child in zip(above[:0:-1], above[-2::-1], strict=True):
+            time_s, depth, _ = known.get(id(parent), (parent.backup.created, 0, ""))
+            known[id(child)] = max(time_s, child.backup.created), depth + 1, child.backup.id
+        return known[id(each)]
+
+    return age
 
 
 def _manifest(files: KeptFiles, keys: dict[str, str]) -> Backup:

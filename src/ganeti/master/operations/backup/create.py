@@ -129,6 +129,12 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
         if keeper.offline:
             raise PrerequisiteError(f"Node {keeper.name} is offline: choose another node", WRONG_STATE)
         older = [each for each in of_instance if each.is_within_reach_of(keeper.uuid, backups.stores)]
+        if older and (latest := max(older, key=lambda each: each.backup.created)).backup.created > ctx.clock.now_s():
+            ctx.log.warning(
+                f"Backup {latest.backup.id} is of the future: a clock was wrong. A new one that does not build on it "
+                "counts as older: once there are others, remove it (gnt-backup forget --backup "
+                f"{latest.backup.id} {instance.name})"
+            )
         if self.full or not older or older[-1].backup.key_id != current_key(view)[0]:
             return [], keeper, found is not None
         try:

@@ -43,7 +43,15 @@ class Kept:
             f"backup_{name}": getattr(self, f"_{name}") for name in ("list", "merge", "publish", "remove", "stored")
         }
 
-    def make(self, backup: str, parent: str, chunks: dict[int, bytes], uuid: str = GONE_UUID, name: str = "web") -> str:
+    def make(
+        self,
+        backup: str,
+        parent: str,
+        chunks: dict[int, bytes],
+        uuid: str = GONE_UUID,
+        name: str = "web",
+        created: float | None = None,
+    ) -> str:
         self.store.begin(uuid, backup, 1)
         made = [Chunk(number=number, data=data, digest=b"d" * DIGEST_BYTES) for number, data in sorted(chunks.items())]
         self.store.append(uuid, backup, 0, made, 0)
@@ -53,7 +61,7 @@ class Kept:
             parent=parent,
             instance_uuid=uuid,
             instance_name=name,
-            created=float(len(list(self.top.glob("*/*")))),
+            created=float(len(list(self.top.glob("*/*")))) if created is None else created,
             key_id="k1",
             frozen=False,
             disks=[BackupDisk(size=9 * 65536, **msgspec.structs.asdict(stored))],
@@ -128,6 +136,15 @@ def test_one_in_the_middle_goes(kept: Kept) -> None:
     kept.chain()
     assert kept.forget(backup="b1") == ["b1"]
     assert kept.content(("b3", 0), ("b2", 1), ("b0", 0)) == {0: b"0", 1: b"1", 2: b"2", 3: b"3", 5: b"x3"}
+
+
+def test_the_newest_backup_is_the_last_of_its_chain_whatever_the_clock_said(kept: Kept) -> None:
+    kept.make("b0", "", {0: b"0"}, created=10.0)
+    kept.make("b1", "b0", {1: b"1"}, created=2e9)
+    kept.make("b2", "b1", {2: b"2"}, created=30.0)
+    kept.make("b3", "b2", {3: b"3"}, created=20.0)
+    assert kept.forget(keep=2) == ["b0", "b1"]
+    assert kept.content(("b3", 0), ("b2", 2)) == {0: b"0", 1: b"1", 2: b"2", 3: b"3"}
 
 
 def test_nodes_that_mount_the_same_directory_lose_nothing(kept: Kept) -> None:

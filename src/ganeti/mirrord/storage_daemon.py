@@ -28,6 +28,8 @@ _FILE, _BOTH = "file", "both"
 _START_S = 10.0
 _FIRST_ANSWER_S = 5.0
 """Then a storage daemon that was just started is replaced by another: QEMU's monitor can miss its first client."""
+_SERVES_WITHIN_S = 15.0
+"""So is one that does not answer later commands: such a monitor was seen silent for 30 s, and then given up."""
 _JOB_END_S = 5.0
 _FLUSH_S = 4.0
 """For the last flush of a job whose copies are equal; the other node counts as lost after that."""
@@ -92,33 +94,41 @@ class StorageDaemon:
 
     async def start(self, export: str) -> None:
         """Serve the image under the name *export*; one that runs is taken as it is. Raises `BlockDeviceError`."""
-        is_found = self.process_id() is not None
+        may_be_replaced = True
         while True:
+            is_found = self.process_id() is not None
             try:
-                if self.process_id() is None:
-                    await self._spawn_answering()
-                qmp = await self._connection()
-                if await qmp.execute("query-block-exports"):
-                    return
-                if not await _has_node(qmp, _DISK):  # otherwise ganeti-mirrord ended after `withdraw_export`
-                    await add_image(self._add, self._image)
-                    await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
-                    address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
-                    await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
-                    if self._client is not None:  # a guest that runs as another user than root connects again, too
-                        os.chown(self._places.file(self._uuid, "nbd"), *self._client)
-                await self.show_export(export)
-                return
-            except HypervisorError as err:
-                how = "" if self.process_id() is not None else await self.ended()
-                await self.stop()
                 if not is_found:
+                    await self._spawn_answering()
+                async with asyncio.timeout(None if is_found else _SERVES_WITHIN_S):
+                    await self._serve(export)
+                return
+            except (HypervisorError, TimeoutError) as err:
+                how = "" if self.process_id() is not None else await self.ended()
+                what = str(err) or f"it does not serve its image within {_SERVES_WITHIN_S:g} s"
+                await self.stop()
+                # ganeti-mirrord may have been killed while it started that one, and QEMU's monitor can miss a command
+                may_be_replaced &= is_found or isinstance(err, TimeoutError)
+                if not may_be_replaced:
                     log = f"{self._places.paths.log_dir}/{_LOG}"
-                    why = f"its storage daemon {how}; {log} may say why" if how else str(err)
+                    why = f"its storage daemon {how}; {log} may say why" if how else what
                     raise BlockDeviceError(f"Disk {self._image} cannot be opened: {why}") from err
-                # ganeti-mirrord may have been killed while it started that one
-                _log.warning("the storage daemon of disk %s is replaced by another: %s", self._image, err)
-                is_found = False
+                _log.warning("the storage daemon of disk %s is replaced by another: %s", self._image, what)
+                may_be_replaced = False
+
+    async def _serve(self, export: str) -> None:
+        """Do what is not yet done of opening the image and showing it."""
+        qmp = await self._connection()
+        if await qmp.execute("query-block-exports"):
+            return
+        if not await _has_node(qmp, _DISK):  # otherwise ganeti-mirrord ended after `withdraw_export`
+            await add_image(self._add, self._image)
+            await self._add({"driver": "raw", "node-name": _DISK, "file": _FILE})
+            address = {"type": "unix", "data": {"path": self._places.name(self._uuid, "nbd")}}
+            await qmp.execute("nbd-server-start", {"addr": address, "max-connections": 16})
+            if self._client is not None:  # a guest that runs as another user than root connects again, too
+                os.chown(self._places.file(self._uuid, "nbd"), *self._client)
+        await self.show_export(export)
 
     async def show_export(self, export: str) -> None:
         """Let clients that know its name connect."""

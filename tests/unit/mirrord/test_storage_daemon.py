@@ -41,21 +41,26 @@ door.listen()
 while True:
     client, _ = door.accept()
     client.sendall(b'{{"QMP": {{}}}}\\n')
-    for line in client.makefile():
-        if not first:
-            client.sendall(json.dumps({{"id": json.loads(line)["id"], "return": ["an export"]}}).encode() + b"\\n")
+    for number, line in enumerate(client.makefile()):
+        if not first or number < {answers}:
+            found = [] if first else ["an export"]
+            client.sendall(json.dumps({{"id": json.loads(line)["id"], "return": found}}).encode() + b"\\n")
 """
 
 
-def test_one_that_never_answers_its_first_client_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answers", [0, 1, 2, 3])
+def test_one_that_stops_answering_its_first_client_is_replaced(
+    answers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "storage-daemon"
-    program.write_text(GREETS.format(python=sys.executable, mark=tmp_path / "started"))
+    program.write_text(GREETS.format(python=sys.executable, mark=tmp_path / "started", answers=answers))
     program.chmod(0o755)
     places = Places(Paths(str(tmp_path)))
     os.makedirs(places.directory)
     os.makedirs(places.paths.log_dir)
     monkeypatch.setattr(storage_daemon, "PROGRAM", str(program))
     monkeypatch.setattr(storage_daemon, "_FIRST_ANSWER_S", 0.3)
+    monkeypatch.setattr(storage_daemon, "_SERVES_WITHIN_S", 1.0)
 
     async def play() -> None:
         daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))

@@ -11,7 +11,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from ganeti.cli.table import CommandRow
 
@@ -32,6 +32,19 @@ def run(program: str) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nInterrupted; a job that was submitted goes on: see 'gnt-job list'\n")
         return 1
+
+
+def leave(status: int) -> NoReturn:
+    """End the process, at once where nothing waits for its end: taking the interpreter down costs 3 ms."""
+    if "atexit" in sys.modules or "threading" in sys.modules:
+        sys.exit(status)
+    import os
+
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
 
 
 def _version(program: str) -> int:

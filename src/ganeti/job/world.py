@@ -27,6 +27,7 @@ from ganeti.master.operation import find
 from ganeti.master.parameter import declared
 from ganeti.model.copies import Copies
 from ganeti.model.node_calls.node import AbortAttempt
+from ganeti.model.objects import KINDS
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
@@ -68,6 +69,9 @@ def warm_up() -> None:
     """Do once in the spawner what the first job would otherwise do, and every other job again."""
     entry = OpcodeEntry(input={"OP_ID": ""})
     decode_job(encode_job(JobFile(id=1, ops=[entry])))
+    for cls in KINDS.values():
+        with suppress(msgspec.ValidationError):
+            msgspec.convert({}, cls)
     job_loop.the_loop().run_until_complete(asyncio.sleep(0))
 
 

@@ -3,7 +3,10 @@
 
 import os
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
+
+PAYS_IN_ADVANCE: Final = True
+"""Whether a process is made before it is needed: it takes time only where it is a real one."""
 
 
 def fork(child: Callable[[], NoReturn]) -> int:

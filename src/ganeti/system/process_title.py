@@ -9,6 +9,7 @@ so the spawner is called with some to spare.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 
 ROOM = "makes the processes of jobs, which show their own names in place of these words"
 """An argument for the spawner that means nothing to it."""
@@ -29,6 +30,13 @@ def show_job(job_id: int, opcode: str = "", place: str = "") -> None:
     with suppress(OSError, ValueError, IndexError):
         _write_name(f"ganeti-job-{job_id}")
         _write_arguments(words.encode())
+
+
+def show_spare() -> None:
+    """Show that this process waits for a job."""
+    with suppress(OSError, ValueError, IndexError):
+        _write_name("ganeti-spare")
+        _write_arguments(b"ganeti spare: becomes the process of the next job")
 
 
 @contextmanager
@@ -52,9 +60,7 @@ def _write_name(name: str) -> None:
 
 
 def _write_arguments(words: bytes) -> None:
-    with open("/proc/self/stat", "rb") as source:
-        fields = source.read().rpartition(b")")[2].split()
-    begin, end = int(fields[_ARGUMENTS_BEGIN]), int(fields[_ARGUMENTS_BEGIN + 1])
+    begin, end = _place_of_arguments()
     if not 0 < begin < end:
         return
     room = end - begin
@@ -64,3 +70,11 @@ def _write_arguments(words: bytes) -> None:
         os.pwrite(descriptor, words[: room - 1].ljust(room, b"\0"), begin)
     finally:
         os.close(descriptor)
+
+
+@cache
+def _place_of_arguments() -> tuple[int, int]:
+    """The same in this process and its children."""
+    with open("/proc/self/stat", "rb") as source:
+        fields = source.read().rpartition(b")")[2].split()
+    return int(fields[_ARGUMENTS_BEGIN]), int(fields[_ARGUMENTS_BEGIN + 1])

@@ -175,6 +175,7 @@ def _forking(module: Any) -> None:
         return process.pid
 
     module.fork = fork
+    module.PAYS_IN_ADVANCE = False
 
 
 def _job_loop(module: Any) -> None:

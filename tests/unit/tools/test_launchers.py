@@ -12,6 +12,8 @@ import sys
 def run(name):
     print(name, sys.flags.isolated, sys.flags.no_site, "site" in sys.modules, "re" in sys.modules, sys.argv[1:])
     return 7
+def leave(status):
+    sys.exit(status)
 """
 
 

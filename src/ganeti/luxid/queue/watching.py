@@ -162,9 +162,10 @@ class QueueWatching:
         It is asked for here and not left to the process, which may have died between writing and asking.
         """
         try:
-            await self._name_is_durable(file.id)
             had_undo = os.path.exists(undo_path(self._paths, file.id))
-            if await self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)]):
+            copied = self._copy([job_name(file.id), undo_name(file.id)] if file.begun else [job_name(file.id)])
+            await self._name_is_durable(file.id)  # meanwhile: the end counts with both
+            if await copied:
                 return  # the queue is another master's now, and so is the end of this job
             if file.begun and not had_undo:
                 self._without_undo.add(file.id)

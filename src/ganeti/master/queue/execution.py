@@ -187,6 +187,7 @@ class JobRunner:
                 facts = await operation.gather(context, view)
             except Defer as defer:
                 raise HandBack(priority=defer.priority) from None
+            del view  # so that the next one is read through the same handle
             if not isinstance(facts, MoreLocks):
                 return operation.check(self._world.view(), facts, context)
             wanted = wanted.union(with_big_lock(facts.plan))

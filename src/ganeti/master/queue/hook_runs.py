@@ -39,8 +39,11 @@ class HookRunner:
         hooks = self._hooks
         if hooks is None or not hooks.pre_nodes:
             return
+        called = await self._nodes_to_call(hooks.path, "pre", hooks.pre_nodes)
+        if not called:
+            return
         env = pre_environment(self._view(), self._operation.op_id, hooks)
-        failed = await self._run(hooks.path, "pre", env, hooks.pre_nodes)
+        failed = await self._run(hooks.path, "pre", env, called)
         if failed:
             sentences = [f"node {node}, script {script}: {output}" for node, script, output in failed]
             raise HooksAbort(f"Hooks refused the operation: {'; '.join(sentences)}", failed)
@@ -56,11 +59,14 @@ class HookRunner:
         if hooks is None or not nodes:
             return
         try:
+            called = await self._nodes_to_call(hooks.path, "post", nodes)
+            if not called:
+                return
             env = post_environment(self._view(), self._operation.op_id, hooks, self._context.catalogue)
         except GanetiError as err:  # what is done is done: nobody may undo it for the sake of its hooks
             self._log.warning(f"post hooks of {hooks.path} could not be run: {err}")
             return
-        for node, script, output in await self._run(hooks.path, "post", env, nodes):
+        for node, script, output in await self._run(hooks.path, "post", env, called):
             self._log.warning(f"hook {script} failed on node {node}: {output}")
 
     async def run_config_update(self) -> None:
@@ -69,23 +75,28 @@ class HookRunner:
         view = self._view()
         master = view.cluster.master_node
         env = config_update_environment(view, self._operation.op_id, hooks) | {"GANETI_HOOKS_PATH": "config-update"}
-        for _, script, output in await self._run("config-update", "post", env, [master]):
+        called = await self._nodes_to_call("config-update", "post", [master])
+        for _, script, output in await self._run("config-update", "post", env, called):
             self._log.warning(f"hook {script} failed: {output}")
 
     def _view(self) -> ConfigView:
         return self._context.config.view()
 
-    async def _run(self, path: str, phase: Phase, env: dict[str, str], nodes: Sequence[str]) -> list[list[str]]:
-        """Give [node name, script, output] of what failed."""
+    async def _nodes_to_call(self, path: str, phase: Phase, nodes: Sequence[str]) -> list[str]:
+        """Those that are online and have something to run, as far as they say."""
         view = self._view()
-        names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in nodes}
         online = [uuid for uuid in dict.fromkeys(nodes) if not getattr(view.get("nodes", uuid), "offline", False)]
-        online = await self._with_scripts(path, phase, online, view.cluster.master_node)
-        if not online:
+        return await self._with_scripts(path, phase, online, view.cluster.master_node)
+
+    async def _run(self, path: str, phase: Phase, env: dict[str, str], called: Sequence[str]) -> list[list[str]]:
+        """Give [node name, script, output] of what failed."""
+        if not called:
             return []
+        view = self._view()
+        names = {uuid: getattr(view.get("nodes", uuid), "name", uuid) for uuid in called}
         self._present = None  # a script may install others
         failed: list[list[str]] = []
-        for answer in await ask_many(self._context.nodes, online, HooksRunner(path=path, phase=phase, env=env)):
+        for answer in await ask_many(self._context.nodes, called, HooksRunner(path=path, phase=phase, env=env)):
             name = names[answer.node_uuid]
             if isinstance(answer.error, NodeUnreachableError | NodeTimeoutError):
                 self._log.warning(f"{phase} hooks of {path} could not be run on node {name}: {answer.error}")

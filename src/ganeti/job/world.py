@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from ganeti.job.nodes import NodeCallNote
 
 _log = logging.getLogger(__name__)
-_SAVE_PAUSE_S = 0.01
+_SAVE_PAUSE_S = 0.04
+"""Short enough for whoever looks on; most small jobs have their next state on disk by then anyway."""
 _FLUSH_S = 120.0
 """A node that hangs is given up by whoever sends to it within a minute."""
 _SUBMIT_S = 60.0

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from ganeti.base.paths import Paths
 from ganeti.stores.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles, job_id_of
-from ganeti.system.files import read_if_there, sync_directory, write_atomically
+from ganeti.system.files import read_if_there, sync_directory, write_over
 from ganeti.system.pause_points import reach
 
 UNDO_MODE = 0o600
@@ -158,7 +158,7 @@ class ReplicaQueue:
         path = f"{self._directory}/serial"
         digits = (read_if_there(path) or b"").strip()
         if not digits.isdigit() or int(digits) < serial:
-            write_atomically(path, b"%d\n" % serial, mode=FILE_MODE, durable=False)
+            write_over(path, b"%d\n" % serial, mode=FILE_MODE)
         self._serial = serial
 
 

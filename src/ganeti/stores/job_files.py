@@ -27,7 +27,7 @@ from contextlib import suppress
 
 from ganeti.base.errors import JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
-from ganeti.system.files import read_if_there, sync_directory, sync_file, write_atomically
+from ganeti.system.files import read_if_there, sync_directory, sync_file, write_atomically, write_over
 from ganeti.wire.job_file import JobFile, decode, encode
 
 FILE_MODE = 0o640
@@ -136,7 +136,7 @@ class JobFiles:
                 written.append((temporary, self.path(job.id)))
                 _write_file(temporary, encode(job), durable=True)
             serial = max(job.id for job in jobs)
-            write_atomically(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE, durable=False)
+            write_over(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE)
             for temporary, final in written:
                 os.rename(temporary, final)
             sync_directory(self.directory)

@@ -189,6 +189,7 @@ def drive(monkeypatch: pytest.MonkeyPatch) -> Drive:
     monkeypatch.setattr(job_files_module, "sync_file", sync_file)
     monkeypatch.setattr(job_files_module, "sync_directory", sync_directory)
     monkeypatch.setattr(job_files_module, "write_atomically", lambda *_, **__: None)
+    monkeypatch.setattr(job_files_module, "write_over", lambda *_, **__: None)
     return drive
 
 

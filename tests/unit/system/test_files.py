@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from ganeti.system.files import exchange, read_if_there, single_digit, take_number, write_atomically
+from ganeti.system.files import exchange, read_if_there, single_digit, take_number, write_atomically, write_over
 
 
 def test_a_file_is_replaced_with_its_mode(tmp_path):
@@ -85,3 +85,14 @@ def test_two_directories_exchange_their_names(tmp_path):
     assert (tmp_path / "one" / "other").exists() and (tmp_path / "other" / "one").exists()
     with pytest.raises(FileNotFoundError):
         exchange(str(tmp_path / "one"), str(tmp_path / "nowhere"))
+
+
+def test_a_file_is_written_over_in_place(tmp_path):
+    path = tmp_path / "serial"
+    write_over(str(path), b"12345\n", mode=0o600)
+    assert path.stat().st_mode & 0o777 == 0o600
+    inode = path.stat().st_ino
+    for data in (b"12346\n", b"7\n"):
+        write_over(str(path), data, mode=0o600)
+        assert (path.read_bytes(), path.stat().st_ino) == (data, inode)
+    assert os.listdir(tmp_path) == ["serial"]

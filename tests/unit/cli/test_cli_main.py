@@ -278,3 +278,19 @@ def test_some_commands_need_root():
     rows = [CommandRow(program, row) for program in PROGRAMS for row in main._load_table(program)]
     found = {row.line for row in rows if row.needs_root}
     assert found >= {row.line for row in rows if row.line in NEED_ROOT}
+
+
+LEAVING = "import sys; sys.path.insert(0, {source!r}); from ganeti.cli.main import leave; {before}; leave(3)"
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("sys.stdout.write('a' * 200_000)", "a" * 200_000),
+        ("import atexit; atexit.register(print, 'done')", "done\n"),
+    ],
+)
+def test_a_command_leaves_with_its_status_and_nothing_undone(before, said):
+    program = LEAVING.format(source=str(SOURCE), before=before)
+    done = subprocess.run([sys.executable, "-ISc", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, said, "")

@@ -53,6 +53,18 @@ def test_a_lost_disk_is_made_where_it_was(ctx: FakeContext) -> None:
     assert (disk(ctx).uuid, disk(ctx).size, disk(ctx).logical_id) == (before.uuid, 64, before.logical_id)
 
 
+def test_a_shared_disk_that_cannot_be_made_is_not_removed(ctx: FakeContext) -> None:
+    """The provider does not attach it to this node, and says that it is there: it was not lost."""
+    add_instance(ctx.config.config, "web3", template="common", admin_state="down")
+    ctx.nodes.handlers["blockdev_create"] = BlockDeviceError("there is such a volume")
+    with pytest.raises(BlockDeviceError):
+        run(RecreateDisks(instance_name="web3"), ctx)
+    assert not any("remove disk" in line for line in ctx.story)
+    ctx.nodes.handlers["blockdev_create"] = lambda name, **_: None
+    run(RecreateDisks(instance_name="web3"), ctx)
+    assert ctx.story[-3:-1] == ["node1 blockdev_create", "undo: remove disk 0 of web3 from node1"]
+
+
 def test_on_another_node_with_another_size(ctx: FakeContext) -> None:
     recreate(ctx, nodes=["node3"], disks=[[0, {"size": 128, "mode": "ro"}]])
     assert (disk(ctx).size, disk(ctx).mode, disk(ctx).nodes) == (128, "ro", ["uuid-node3"])

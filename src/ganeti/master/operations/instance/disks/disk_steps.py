@@ -45,10 +45,12 @@ async def create_disks(
     *,
     wait: bool,
     adopted: Mapping[str, list[Any]] | None = None,
+    may_be_there: bool = False,
 ) -> None:
     """Make some of the disks of *spec*, each with its undo; with *wait*, until their copies are equal.
 
-    *adopted* has the logical ids of the volumes that become disks as they are, by UUID of the disk.
+    *adopted* has the logical ids of the volumes that become disks as they are, by UUID of the disk. Of disks that
+    *may_be_there* all the same, none is removed but one that was made.
     """
     if not disks:
         return
@@ -57,8 +59,11 @@ async def create_disks(
     plan = plan_of(ctx, spec)
     for disk in disks:
         for step in plan.adopt(disk, adopted[disk.uuid]) if adopted else plan.create(disk):
-            await push_undo(ctx, [step])
+            if not may_be_there:
+                await push_undo(ctx, [step])
             await take(ctx, step)
+            if may_be_there:
+                await push_undo(ctx, [step])
             if wipes:
                 await wipe(ctx, step.side, disk)
     if plan.secondaries and wait:

@@ -207,7 +207,11 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         moved = await hold_numbers(ctx, checked.old.name, checked.after)
         spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.new, disks=list(moved.disks))
         made = {disk.uuid for disk in checked.made}
-        await create_disks(ctx, spec, [disk for disk in spec.disks if disk.uuid in made], wait=False)
+        wanted = [disk for disk in spec.disks if disk.uuid in made]
+        # A shared disk that a node does not reach looks lost, and its name is that of the new one: nothing must remove
+        # it where it cannot be made.
+        shared = any(ctx.catalogue.template(disk.template).shared for disk in wanted)
+        await create_disks(ctx, spec, wanted, wait=False, may_be_there=shared)
         change = ReplaceDisks(
             instance_uuid=checked.old.uuid,
             primary_node=checked.new.primary_node,

@@ -240,7 +240,7 @@ RUNNING = [
     ("gnt-instance reboot --shutdown-timeout=x inst1", USAGE, "'x' is not a time"),
     ("gnt-instance remove nosuch", FAILED, "Instance 'nosuch' not known"),
     ("gnt-instance remove -f nosuch", FAILED, "Instance 'nosuch' not known"),
-    ("gnt-instance rename inst1 inst_9", FAILED, "is not a valid instance name"),
+    ("gnt-instance rename inst1 inst/9", FAILED, "is not a valid instance name"),
     ("gnt-instance rename inst1 inst9", FAILED, "so it cannot be renamed: shut it down first"),
     ("gnt-instance rename --ip-check inst1 inst9", FAILED, "add --name-check"),
     ("gnt-instance reinstall inst1", CONFIRM, "give --force to go on"),

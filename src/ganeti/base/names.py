@@ -23,6 +23,9 @@ _PARTING: Final = re.compile(r"[\s/|,]")
 _LIKE_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _HOST_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,62})?(\.[a-z0-9]([a-z0-9-]{0,62})?)*", re.IGNORECASE | re.ASCII)
+_INSTANCE_NAME: Final = re.compile(
+    r"[a-z0-9_]([a-z0-9_-]{0,62})?(\.[a-z0-9_]([a-z0-9_-]{0,62})?)*", re.IGNORECASE | re.ASCII
+)
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OS_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(\+[^/+]*)*")
@@ -57,9 +60,19 @@ def reference_fault(text: str) -> str | None:
 
 
 def host_name_fault(name: str) -> str | None:
-    """Of the name of an instance or a cluster, which is that of a host, of certificates and of directories."""
+    """Of the name of a node or a cluster, which is that of a host and stands in certificates."""
     if len(name) > 253 or not _HOST_NAME.fullmatch(name):
         return "use letters, digits, dots and hyphens, as for a host name"
+    return address_fault(name)
+
+
+def instance_name_fault(name: str) -> str | None:
+    """Of the name of an instance: that of a host, of directories and of volumes.
+
+    Ganeti 3.1 takes underscores, too, which no DNS needs to know.
+    """
+    if len(name) > 253 or not _INSTANCE_NAME.fullmatch(name):
+        return "use letters, digits, dots, hyphens and underscores, as for a host name"
     return address_fault(name)
 
 

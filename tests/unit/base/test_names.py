@@ -12,7 +12,14 @@ CONTROL = ["a\nb", "a\n", "\na", "a\rb", "a\tb", "a\0b", "a\x1b[2J", "a\x7fb", "
 @pytest.mark.parametrize(
     "rule",
     [
-        *(names.line_fault, names.reference_fault, names.host_name_fault, names.file_name_fault, names.os_name_fault),
+        *(
+            names.line_fault,
+            names.reference_fault,
+            names.host_name_fault,
+            names.instance_name_fault,
+            names.file_name_fault,
+            names.os_name_fault,
+        ),
         *(names.new_label_fault, names.program_name_fault, names.path_fault, names.relative_path_fault),
     ],
 )
@@ -52,6 +59,18 @@ def test_names_of_groups_and_networks(name):
 @pytest.mark.parametrize("name", ["", "x y", "a/b", "a|b", "a,b", "-x", "x\u00a0y", "--all"])
 def test_a_name_that_parts_lists_and_paths_is_refused(name):
     assert names.new_label_fault(name) == "use no spaces and none of the signs , / |, and no hyphen at its start"
+
+
+@pytest.mark.parametrize("name", ["web_1", "_dmarc.example.com", "WEB_", "a.b_c"])
+def test_instances_may_have_underscores(name):
+    assert names.instance_name_fault(name) is None and names.host_name_fault(name) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "a..b", ".a", "a.", "-a", "a/b", "a b", "naïve", "a+b", "1.2.3.4", "a" * 254]
+)
+def test_other_things_are_no_names_of_instances(name):
+    assert names.instance_name_fault(name) is not None
 
 
 @pytest.mark.parametrize("path", ["/srv/ganeti", "/srv/päth", "/", "/srv/a b", "/srv/..a"])

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
-from ganeti.base.names import host_name_fault, shown
+from ganeti.base.names import instance_name_fault, shown
 from ganeti.master.operations.backup.between_nodes import BetweenNodes
 from ganeti.master.operations.backup.dumps import check_compression, require_compression
 from ganeti.master.operations.backup.transfers import Dump
@@ -52,7 +52,7 @@ def source_locks(asked: CreationParameters, view: ConfigView) -> list[str]:
     name = posixpath.basename(_directory(asked))
     named = asked.src_node_uuid or asked.src_node
     nodes = [node_lock(view.find_node(named).uuid)] if named else []
-    return nodes if host_name_fault(name) is not None else [*nodes, instance_lock(name)]
+    return nodes if instance_name_fault(name) is not None else [*nodes, instance_lock(name)]
 
 
 async def find_source(asked: CreationParameters, ctx: OperationContext, view: ConfigView) -> Source | None:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
-from ganeti.base.names import host_name_fault, shown
+from ganeti.base.names import instance_name_fault, shown
 from ganeti.master.operations.backup.dumps import check_compression
 from ganeti.master.operations.backup.transfers import (
     KEY_VALID_S,
@@ -68,7 +68,7 @@ def read_sender(asked: CreationParameters, ctx: OperationContext, view: ConfigVi
             raise PrerequisiteError(f"{name} is about an export that a node keeps: leave it out", WRONG_INPUT)
     if any("adopt" in disk for disk in asked.disks):
         raise PrerequisiteError("An import makes its own disks: leave adopt out", WRONG_INPUT)
-    if fault := host_name_fault(asked.source_instance_name or ""):
+    if fault := instance_name_fault(asked.source_instance_name or ""):
         raise PrerequisiteError(f"source_instance_name '{shown(asked.source_instance_name or '')}' is none: {fault}")
     check_compression(view, asked.compress)
     secret = ctx.master.domain_secret()

@@ -33,7 +33,7 @@ _OWN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 def check_name(name: str) -> str:
     """Give the name in lower case; raises `PrerequisiteError` for what cannot be a host name."""
-    if (fault := names.host_name_fault(name)) is not None:
+    if (fault := names.instance_name_fault(name)) is not None:
         raise PrerequisiteError(f"'{names.shown(name)}' is not a valid instance name: {fault}", WRONG_INPUT)
     return name.lower()
 

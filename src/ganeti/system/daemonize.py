@@ -30,7 +30,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from types import FrameType
-from typing import NoReturn
 
 from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError
 from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
@@ -113,8 +112,8 @@ def run_daemon(
     """Run *main* as a daemon until it returns; gives the exit status of this process."""
     environment = read_environment()
     report = _Report()
-    if not options.foreground and (status := _leave_terminal(name, report)) is not None:
-        return status
+    if not options.foreground:
+        _leave_terminal(name, report)
     early = _EarlySignals()
     try:
         os.makedirs(environment.paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
@@ -304,8 +303,8 @@ class _Report:
             print(sentence, file=sys.stderr, flush=True)
 
 
-def _leave_terminal(name: str, report: _Report) -> int | None:
-    """Fork twice; None in the daemon, the exit status in the process that waited for it."""
+def _leave_terminal(name: str, report: _Report) -> None:
+    """Fork twice, and return in the daemon; the starting process waits for it, and ends with its status."""
     read_end, report.write_end = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child:
@@ -318,20 +317,15 @@ def _leave_terminal(name: str, report: _Report) -> int | None:
             )
         status, _, sentence = told.partition(" ")
         if sentence:
-            print(sentence, file=sys.stderr)
-        return int(status)
+            print(sentence, file=sys.stderr, flush=True)
+        os._exit(int(status))  # taking all modules apart first lasts as long as a quarter of the start
     os.close(read_end)
     os.setsid()
     if os.fork():
-        _exit_at_once()
+        os._exit(0)
     os.chdir("/")
     os.umask(0o027)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
-    return None
-
-
-def _exit_at_once() -> NoReturn:
-    os._exit(0)

@@ -38,6 +38,8 @@ from ganeti.system.unix_socket import UnixServer
 
 STOP_GRACE_S = 1.0
 _ANSWER_S = 0.2
+_CALLS_FIRST_S = 0.5
+"""For those that have waited for the start: `gnt-node add`, say."""
 _SHORT_HEADERS = frozenset({SENT_AT.lower(), "traceparent"})
 """All that node calls come with (`calls/node_client.py`)."""
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
@@ -79,8 +81,6 @@ def end_joining(environment: Environment) -> None:
 async def serve(daemon: Daemon) -> None:
     node = NodeDaemon(daemon.environment.paths, daemon.options, daemon.stopping)
     await node.start()
-    gc.collect()
-    gc.freeze()
     daemon.ready()
     await daemon.stopping.wait()
     await node.close()
@@ -123,8 +123,15 @@ class NodeDaemon:
         self._looks = await serve_looks(self._paths, self._state.world.node_name, partial(ssconf_words, self._paths))
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
         self._background.start(self._replica.resume(), "the copy of the configuration")
+        self._background.start(self._guard_disks(), "the guards of disks")
+
+    async def _guard_disks(self) -> None:
+        """Last, since the drivers of all disks are loaded for it: calls need not wait for that."""
+        await asyncio.sleep(_CALLS_FIRST_S)
         for guard in LostGuests.all(self._state, self._record.tell_of):
             self._background.start(guard.run(), "the look for disks that were taken")
+        gc.collect()
+        gc.freeze()
 
     async def close(self) -> None:
         """Calls still running are ended; whoever made them repeats them to the next daemon."""

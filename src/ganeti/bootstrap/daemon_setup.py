@@ -4,6 +4,7 @@
 import os
 import time
 from contextlib import suppress
+from functools import partial
 
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.bootstrap import join_input
@@ -26,10 +27,11 @@ def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
     attempt = Attempt.begin(machine)
     try:
         write(request, pem, machine, attempt.files)
-        if request.start_node_daemon:
-            attempt.start_daemons()
-            start_node_daemon(machine)
-            start_answering(machine)
+        with attempt.files.syncing():
+            if request.start_node_daemon:
+                attempt.start_daemons()
+                start_node_daemon(machine)
+                start_answering(machine)
         attempt.keep()
     except (GanetiError, OSError) as err:
         attempt.take_back()
@@ -101,6 +103,10 @@ def _check_same_node(pem: NodePem, machine: Machine) -> None:
 
 
 def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: FileSet) -> None:
+    """Write all files, to be synced by `FileSet.syncing` while the node daemon starts.
+
+    Until then a loss of power may tear them: the attempt is taken back before anybody reads them.
+    """
     paths = machine.paths
     for path, mode in (
         (paths.data_dir, 0o755),
@@ -115,14 +121,15 @@ def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: Fi
     written = {paths.authority_cert, paths.server_cert, paths.client_cert, paths.hmac_key}
     written |= {f"{paths.data_dir}/{name}" for name in request.cluster_files}
     files.expect(sorted(written | {paths.ssconf_file(key) for key in request.ssconf}))
+    put = partial(files.put, durable=False)
     if pem is not None:
-        files.put(paths.authority_cert, pem.authority, 0o444)
-        files.put(paths.server_cert, pem.text, 0o440)
-        files.put(paths.client_cert, pem.text, 0o440)
+        put(paths.authority_cert, pem.authority, 0o444)
+        put(paths.server_cert, pem.text, 0o440)
+        put(paths.client_cert, pem.text, 0o440)
     if request.hmac_key is not None:
-        files.put(paths.hmac_key, request.hmac_key, 0o440)
+        put(paths.hmac_key, request.hmac_key, 0o440)
     for name, text in request.cluster_files.items():
-        files.put(f"{paths.data_dir}/{name}", text, CLUSTER_FILES[name])
+        put(f"{paths.data_dir}/{name}", text, CLUSTER_FILES[name])
     for key, text in request.ssconf.items():
-        files.put(paths.ssconf_file(key), text if text.endswith("\n") or not text else f"{text}\n", 0o444)
+        put(paths.ssconf_file(key), text if text.endswith("\n") or not text else f"{text}\n", 0o444)
     machine.say(f"{len(request.ssconf)} ssconf values and the keys of '{request.cluster_name}' are written")

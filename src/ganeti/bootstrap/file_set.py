@@ -2,16 +2,18 @@
 """Files and directories that set-up work writes, and what was there before, so that all can be put back."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 
 import msgspec
 
-from ganeti.system.files import write_atomically
+from ganeti.system.files import sync_directory, sync_file, write_atomically
 
 _UNFINISHED = "[0-9a-f]" * 8
 """In the name of a file that `write_atomically` has not renamed yet."""
+
+_SYNCS = 4
 
 
 class Former(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +65,7 @@ class FileSet:
         self._former = list(former)
         self._record = record
         self._known = {each.path for each in self._former}
+        self._unsynced: list[str] = []
 
     def expect(self, paths: Iterable[str]) -> None:
         """Say which files are going to be written, to have them recorded together."""
@@ -74,11 +77,29 @@ class FileSet:
                 fresh.append(Former.of(path))
         self._note(fresh)
 
-    def put(self, path: str, data: str | bytes, mode: int) -> None:
-        """Write *path* as a whole: beside it, synced, renamed."""
+    def put(self, path: str, data: str | bytes, mode: int, *, durable: bool = True) -> None:
+        """Write *path* as a whole: beside it, synced, renamed. Without *durable*, `syncing` syncs it."""
         self.expect([path])
         self.directory(os.path.dirname(path), 0o755)
-        write_atomically(path, data.encode() if isinstance(data, str) else data, mode=mode)
+        write_atomically(path, data.encode() if isinstance(data, str) else data, mode=mode, durable=durable)
+        if not durable:
+            self._unsynced.append(path)
+
+    @contextmanager
+    def syncing(self) -> Iterator[None]:
+        """Sync what is not durable yet while the block runs; all of it is on disk afterwards. Raises `OSError`.
+
+        Each sync waits for the disk's journal: several at a time wait for the same write.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        paths, self._unsynced = self._unsynced, []
+        with ThreadPoolExecutor(_SYNCS) as pool:
+            synced = pool.map(_sync_if_there, paths)
+            yield
+            list(synced)
+        for directory in {os.path.dirname(path) for path in paths}:
+            sync_directory(directory)
 
     def will_remove(self, path: str) -> None:
         """Say that *path*, made by somebody else on our behalf, is to go when all is taken back."""
@@ -115,6 +136,11 @@ class FileSet:
         if fresh:
             self._record(fresh)
             self._former += fresh
+
+
+def _sync_if_there(path: str) -> None:
+    with suppress(FileNotFoundError):  # a daemon that has just been started has replaced or removed it
+        sync_file(path)
 
 
 def missing_directories(path: str) -> list[str]:

@@ -43,9 +43,10 @@ class JoiningMachine:
         try:
             prepare_join.apply(keys, machine, attempt)
             daemon_setup.write(setup, pem, machine, attempt.files)
-            if setup.start_node_daemon:
-                attempt.start_daemons()
-                daemon_setup.start_node_daemon(machine)
+            with attempt.files.syncing():
+                if setup.start_node_daemon:
+                    attempt.start_daemons()
+                    daemon_setup.start_node_daemon(machine)
         except (GanetiError, OSError) as err:
             self.take_back()
             raise err if isinstance(err, GanetiError) else GanetiError(f"The node could not be set up: {err}") from err

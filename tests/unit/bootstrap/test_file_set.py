@@ -43,3 +43,41 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         FileSet().put(str(path), "after", 0o600)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     assert path.read_text() == "before"
+
+
+def test_what_is_not_durable_is_synced_while_something_else_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file once, after that their directories; one that was removed meanwhile needs none."""
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    files = FileSet()
+    for name in ("one", "a/two", "gone"):
+        files.put(f"{tmp_path}/{name}", "text", 0o600, durable=False)
+    (tmp_path / "gone").unlink()
+    assert not synced
+    with files.syncing():
+        pass
+    assert sorted(synced[:2]) == [f"{tmp_path}/a/two", f"{tmp_path}/one"]
+    assert sorted(synced[2:]) == [f"{tmp_path}", f"{tmp_path}/a"]
+    with files.syncing():
+        pass
+    assert len(synced) == 4
+
+
+def test_a_disk_that_fails_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FileSet()
+    files.put(f"{tmp_path}/one", "text", 0o600, durable=False)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"), files.syncing():
+        pass

@@ -162,6 +162,16 @@ class Paths:
         return f"{self.data_dir}/known_hosts"
 
     @property
+    def public_keys(self) -> str:
+        """The public ssh keys of all candidates, each line after the uuid of its node."""
+        return f"{self.data_dir}/ganeti_pub_keys"
+
+    @property
+    def authorized_keys(self) -> str:
+        """Whom sshd lets in as root."""
+        return self.under("/root/.ssh/authorized_keys")
+
+    @property
     def epoch_file(self) -> str:
         """The highest epoch and the superseded attempts this node has seen (D5)."""
         return f"{self.data_dir}/noded-epoch.json"

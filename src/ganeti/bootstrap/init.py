@@ -32,7 +32,6 @@ from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.traits import Catalogue
 from ganeti.node import certificates, ssh_key_lines
-from ganeti.node.actions.candidate_keys import public_keys_path
 from ganeti.node.hosts_file import with_host
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
@@ -102,7 +101,7 @@ def _write(beginning: Beginning, machine: Machine, files: FileSet) -> None:
         key = ssh_keys.ensure_root_key(machine, files, beginning.ssh_key_type, beginning.ssh_key_bits)
         keys = {ids.node_uuid: [key]}
         ssh_keys.authorize(paths, files, keys)
-        files.put(public_keys_path(paths), ssh_key_lines.public_keys_text(keys), 0o600)
+        files.put(paths.public_keys, ssh_key_lines.public_keys_text(keys), 0o600)
     pem = _write_secrets(beginning, machine, files)
     config = configuration(beginning, ids, certificates.digest(pem))
     _refuse_inconsistent(config)

@@ -18,7 +18,7 @@ from ganeti.base.errors import (
 )
 from ganeti.base.names import address_fault, shown
 from ganeti.base.paths import IALLOCATOR_SEARCH_PATH, NODED_PORT
-from ganeti.bootstrap import init_options
+from ganeti.bootstrap import init_options, ssh_keys
 from ganeti.bootstrap.foreign_daemons import check_no_foreign_daemon
 from ganeti.bootstrap.initial_config import Beginning
 from ganeti.bootstrap.machine import Machine
@@ -62,7 +62,7 @@ def check(options: Mapping[str, Any], machine: Machine, catalogue: Catalogue) ->
     parameters = init_options.parameters(options, catalogue)
     policy = init_options.policy(options, templates)
     plain = init_options.plain_values(options)
-    key_type, key_bits = init_options.ssh_key(options.get("ssh_key_type"), options.get("ssh_key_bits"))
+    key_type, key_bits = ssh_keys.key_to_make(options.get("ssh_key_type"), options.get("ssh_key_bits"))
     host_keys = host_public_keys(machine.paths)
     if not host_keys:
         raise PrerequisiteError(

@@ -27,7 +27,6 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
 
 _SPEC_OPTIONS = {
@@ -104,21 +103,6 @@ def mac_prefix(given: str | None) -> str:
 def storage_directory(setting: str, given: str | None) -> str:
     with _refusing():
         return cluster_values.storage_directory(setting, given or DEFAULT_DIRECTORIES.get(setting, ""))
-
-
-def ssh_key(given_type: str | None, given_bits: int | None) -> tuple[str, int]:
-    """Kind and length of the key that root of each node gets."""
-    kind = given_type or "rsa"
-    if kind not in KEY_BITS:
-        known = ", ".join(KEY_BITS)
-        because = " because current OpenSSH does not take it" if kind == "dsa" else ""
-        raise PrerequisiteError(f"The ssh key type '{kind}' cannot be used{because}: use one of {known}", WRONG_INPUT)
-    bits = given_bits or KEY_BITS[kind]
-    if kind == "rsa" and not 1024 <= bits <= 16384:
-        raise PrerequisiteError(f"An rsa key cannot have {bits} bits: use 2048 or more", WRONG_INPUT)
-    if kind == "ecdsa" and bits not in (256, 384, 521):
-        raise PrerequisiteError(f"An ecdsa key cannot have {bits} bits: use 256, 384 or 521", WRONG_INPUT)
-    return kind, bits
 
 
 def parameters(options: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:

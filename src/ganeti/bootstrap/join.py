@@ -64,6 +64,8 @@ class Joining:
             "setup": setup_request(cluster, self._name, self._address),
             "is_member": cluster.has(self._name),
         }
+        from ganeti.bootstrap import node_call  # noqa: F401  # slow to import: while the machine is reached
+
         self._talk.hear_first(ANSWER_WITHIN_S)
         self._is_asked = True
         self._talk.say(asked)

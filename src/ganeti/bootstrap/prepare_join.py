@@ -11,7 +11,6 @@ from ganeti.bootstrap.attempt import Attempt, settle_former
 from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import KeyTriple, PrepareJoin
 from ganeti.bootstrap.machine import Machine
-from ganeti.node.actions.candidate_keys import authorized_keys_path
 
 
 def prepare(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -69,7 +68,7 @@ def _paths_of(request: PrepareJoin, paths: Paths) -> list[str]:
     given = [(triple, ssh_keys.root_key_path(paths, triple[0])) for triple in request.ssh_root_key]
     given += [(triple, ssh_keys.host_key_path(paths, triple[0])) for triple in request.ssh_host_key]
     private = [path for triple, path in given if not _is_installed(triple, path)]
-    authorized = [authorized_keys_path(paths)] if request.authorized_keys else []
+    authorized = [paths.authorized_keys] if request.authorized_keys else []
     return [*private, *(f"{path}.pub" for path in private), *authorized]
 
 

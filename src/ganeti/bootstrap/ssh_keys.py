@@ -7,14 +7,15 @@ import re
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.machine import Machine
 from ganeti.node import ssh_key_lines
-from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 
 HOST_KEY_KINDS = {"rsa": "ssh-rsa", "ecdsa": "ecdsa", "ed25519": "ssh-ed25519"}
 """Word in the file name to the beginning of the word in the key."""
+_KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 _CURVES: dict[int, ec.EllipticCurve] = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
 
 
@@ -79,6 +80,21 @@ def ensure_root_key(machine: Machine, files: FileSet, kind: str, bits: int) -> s
     return _read(f"{path}.pub").strip()
 
 
+def key_to_make(given_type: str | None, given_bits: int | None) -> tuple[str, int]:
+    """Kind and length of the key that root of each node gets. Raises `PrerequisiteError`."""
+    kind = given_type or "rsa"
+    if kind not in _KEY_BITS:
+        known = ", ".join(_KEY_BITS)
+        because = " because current OpenSSH does not take it" if kind == "dsa" else ""
+        raise PrerequisiteError(f"The ssh key type '{kind}' cannot be used{because}: use one of {known}", WRONG_INPUT)
+    bits = given_bits or _KEY_BITS[kind]
+    if kind == "rsa" and not 1024 <= bits <= 16384:
+        raise PrerequisiteError(f"An rsa key cannot have {bits} bits: use 2048 or more", WRONG_INPUT)
+    if kind == "ecdsa" and bits not in (256, 384, 521):
+        raise PrerequisiteError(f"An ecdsa key cannot have {bits} bits: use 256, 384 or 521", WRONG_INPUT)
+    return kind, bits
+
+
 def new_key(kind: str, bits: int) -> tuple[str, str]:
     """Make a key pair of OpenSSH; gives the private and the public part, the latter without a comment.
 
@@ -97,7 +113,7 @@ def new_key(kind: str, bits: int) -> tuple[str, str]:
 
 def authorize(paths: Paths, files: FileSet, keys: ssh_key_lines.KeysOfNodes) -> bool:
     """Let these nodes in as root; True if the list of keys changed."""
-    path = authorized_keys_path(paths)
+    path = paths.authorized_keys
     old = _read(path)
     fresh = ssh_key_lines.enter(old, keys)
     if fresh == old:
@@ -109,7 +125,7 @@ def authorize(paths: Paths, files: FileSet, keys: ssh_key_lines.KeysOfNodes) -> 
 
 def public_keys_of_nodes(paths: Paths) -> dict[str, list[str]]:
     """Read the public keys of all candidates by the uuid of the node."""
-    return ssh_key_lines.read_public_keys(_read(public_keys_path(paths)))
+    return ssh_key_lines.read_public_keys(_read(paths.public_keys))
 
 
 def _read(path: str) -> str:

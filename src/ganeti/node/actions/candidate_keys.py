@@ -27,20 +27,11 @@ from ganeti.system.files import write_atomically
 KEY_KINDS = ("rsa", "ecdsa", "ed25519")
 
 
-def public_keys_path(paths: Paths) -> str:
-    """`ganeti_pub_keys`: the public keys of all candidates, each line after the uuid of its node."""
-    return f"{paths.data_dir}/ganeti_pub_keys"
-
-
-def authorized_keys_path(paths: Paths) -> str:
-    return paths.under("/root/.ssh/authorized_keys")
-
-
 @answers(CandidateKeys)
 async def candidate_keys(node: NodeState, asked: CandidateKeys) -> KeysOfCandidate:
     return KeysOfCandidate(
         authority_key=read_text(node.paths.authority_key),
-        public_keys=ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or ""),
+        public_keys=ssh_key_lines.read_public_keys(read_text(node.paths.public_keys) or ""),
     )
 
 
@@ -57,7 +48,7 @@ async def root_public_key(node: NodeState, asked: RootPublicKey) -> str | None:
 async def node_demote_from_mc(node: NodeState, asked: NodeDemoteFromMc) -> None:
     if asked.master == node.world.node_name:
         raise NodeCallError(f"{asked.master} is the master: it stays a candidate")
-    removed = [path for path in (node.paths.authority_key, public_keys_path(node.paths)) if _remove(path)]
+    removed = [path for path in (node.paths.authority_key, node.paths.public_keys) if _remove(path)]
     if removed:
         node.world.log(f"no master candidate any more: {', '.join(map(os.path.basename, removed))} removed")
 
@@ -70,12 +61,12 @@ async def node_ssh_key_add(node: NodeState, asked: NodeSshKeyAdd) -> None:
         for text in texts:
             if not ssh_key_lines.is_public_key(text):
                 raise ParameterError(f"'{text[:40]}', given for node {uuid}, is not a public key")
-    path = authorized_keys_path(node.paths)
+    path = node.paths.authorized_keys
     changed = _replace(path, ssh_key_lines.enter(read_text(path) or "", keys, only=asked.only))
-    known = read_text(public_keys_path(node.paths))
+    known = read_text(node.paths.public_keys)
     if known is not None or asked.remember:
         merged = ({} if asked.only else ssh_key_lines.read_public_keys(known or "")) | keys
-        changed |= _replace(public_keys_path(node.paths), ssh_key_lines.public_keys_text(merged))
+        changed |= _replace(node.paths.public_keys, ssh_key_lines.public_keys_text(merged))
     if changed:
         node.world.log(f"ssh keys of {len(keys)} nodes entered")
 
@@ -86,17 +77,17 @@ async def node_ssh_key_remove(node: NodeState, asked: NodeSshKeyRemove) -> None:
     for uuid in nodes:
         _check_uuid(uuid)
     changed = forget_ssh_keys(node.paths, nodes)
-    known = read_text(public_keys_path(node.paths))
+    known = read_text(node.paths.public_keys)
     if known is not None:
         left = {uuid: keys for uuid, keys in ssh_key_lines.read_public_keys(known).items() if uuid not in nodes}
-        changed |= _replace(public_keys_path(node.paths), ssh_key_lines.public_keys_text(left))
+        changed |= _replace(node.paths.public_keys, ssh_key_lines.public_keys_text(left))
     if changed:
         node.world.log(f"ssh keys of {len(nodes)} nodes taken out")
 
 
 def forget_ssh_keys(paths: Paths, nodes: list[str] | None = None) -> bool:
     """Take out the lines of *nodes*, of all nodes without them; True if there were any."""
-    path = authorized_keys_path(paths)
+    path = paths.authorized_keys
     text = read_text(path)
     if text is None:
         return False

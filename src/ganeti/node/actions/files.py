@@ -23,9 +23,9 @@ from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
+from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 SSCONF_MODE = 0o444
-SSCONF_LIMIT_BYTES = 128 * 1024
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 _SSCONF_KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -110,8 +110,8 @@ async def write_ssconf_files(node: NodeState, asked: WriteSsconfFiles) -> None:
     for key, value in values.items():
         if not _SSCONF_KEY.fullmatch(key):
             raise ParameterError(f"'{key}' is not a name of an ssconf value")
-        if len(value.encode()) > SSCONF_LIMIT_BYTES:
-            raise ParameterError(f"The ssconf value {key} is longer than {SSCONF_LIMIT_BYTES} bytes")
+        if len(value.encode()) > SIZE_LIMIT_BYTES:
+            raise ParameterError(f"The ssconf value {key} is longer than {SIZE_LIMIT_BYTES} bytes")
     with ssconf_lock(node.paths):
         _check_cluster(node, values)
         if asked.position is not None and not node.newest_ssconf.admit(values.get("cluster_name", ""), asked.position):

@@ -38,7 +38,6 @@ from ganeti.model.node_calls.verify import (
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import CONFIG_VERSION
 from ganeti.node import ssh_key_lines
-from ganeti.node.actions.candidate_keys import authorized_keys_path, public_keys_path
 from ganeti.node.actions.files import read_text
 from ganeti.node.actions.instances import find_instances
 from ganeti.node.actions.master_ip import fault_of_place
@@ -332,9 +331,9 @@ async def _oslist(node: NodeState, value: bool) -> list[OsStatus]:
 
 
 async def _ssh_keys(node: NodeState, value: bool) -> SshKeys:
-    authorized = read_text(authorized_keys_path(node.paths)) or ""
+    authorized = read_text(node.paths.authorized_keys) or ""
     let_in = ssh_key_lines.keys_in(authorized)
-    known = ssh_key_lines.read_public_keys(read_text(public_keys_path(node.paths)) or "")
+    known = ssh_key_lines.read_public_keys(read_text(node.paths.public_keys) or "")
     return SshKeys(
         let_in=sorted(map(_key_digest, let_in)),
         marked={uuid: sorted(map(_key_digest, keys)) for uuid, keys in ssh_key_lines.marked_keys(authorized).items()},

@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ganeti.base.errors import CommandError, HypervisorError
+from ganeti.base.paths import Paths
 from ganeti.model.communication import METADATA_ADDRESS, is_communication
 from ganeti.model.node_requests import NicSpec
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.files import read_if_there
 
 if TYPE_CHECKING:
     from pyroute2 import AsyncIPRoute
 
 _OVS = "/usr/bin/ovs-vsctl"
 _MAIN_TABLE = 254
+_SCOPE_LINK = 253
+_DUPLICATE, _TENTATIVE = 0x08, 0x40
 
 
 async def connect(world: NodeWorld, script: str, instance: str, tags: Sequence[str], nic: NicSpec, device: str) -> None:
@@ -57,15 +61,37 @@ def _open_links() -> "AsyncIPRoute":
     return AsyncIPRoute()
 
 
-async def address_of(interface: str, version: int = 4) -> str:
-    """Give an address of an interface; raises `HypervisorError`."""
-    family = socket.AF_INET6 if version == 6 else socket.AF_INET
+async def address_of(interface: str, paths: Paths, version: int = 0) -> str:
+    """Give an address of an interface, of IPv4 or IPv6 as *version* says; raises `HypervisorError`.
+
+    With version 0 it is one of the cluster's primary kind, or where the interface has none, of the other kind.
+    """
     async with _open_links() as links:
         index = await _index(links, interface)
-        if index is not None:
+        if index is None:
+            raise HypervisorError(f"'{interface}' is neither an IP address nor an interface of this node")
+        for family in _families(paths, version):
             async for message in await links.get_addr(family=family, index=index):
-                return str(message.get_attr("IFA_ADDRESS"))
-    raise HypervisorError(f"'{interface}' is neither an IP address nor an interface of this node that has one")
+                if _can_be_bound(message):
+                    return str(message.get_attr("IFA_ADDRESS"))
+    kind = f" IPv{version}" if version else ""
+    raise HypervisorError(
+        f"The interface '{interface}' of this node has no{kind} address that others reach: give it one, or name another"
+    )
+
+
+def _families(paths: Paths, version: int) -> list[socket.AddressFamily]:
+    if version:
+        return [socket.AF_INET6 if version == 6 else socket.AF_INET]
+    words = (read_if_there(paths.ssconf_file("primary_ip_family")) or b"").split()
+    is_6 = words == [b"%d" % socket.AF_INET6]
+    return [socket.AF_INET6, socket.AF_INET] if is_6 else [socket.AF_INET, socket.AF_INET6]
+
+
+def _can_be_bound(message: Any) -> bool:
+    """Not one of IPv6 that means another machine on each link, nor one that may turn out to be another's."""
+    is_local = message["family"] == socket.AF_INET6 and message["scope"] == _SCOPE_LINK
+    return not is_local and not message["flags"] & (_TENTATIVE | _DUPLICATE)
 
 
 async def interface_exists(name: str) -> bool:

@@ -154,7 +154,7 @@ async def check_node(hvparams: dict[str, Any], qemu: Emulator, places: Places) -
         if not os.path.isdir(vnc):
             raise HypervisorError(f"The directory of vnc_bind_address, {vnc}, is not on this node")
     elif vnc and not _is_address(vnc):
-        await connections.address_of(vnc)
+        await connections.address_of(vnc, places.paths)
     if hvparams["spice_bind"]:
         await _check_spice(hvparams, qemu, places)
 
@@ -165,7 +165,7 @@ async def _check_spice(hvparams: dict[str, Any], qemu: Emulator, places: Places)
             "The QEMU of this node has no SPICE: install the package qemu-system-modules-spice, or use VNC"
         )
     if not _is_address(hvparams["spice_bind"]):
-        await connections.address_of(hvparams["spice_bind"], hvparams["spice_ip_version"] or 4)
+        await connections.address_of(hvparams["spice_bind"], places.paths, hvparams["spice_ip_version"])
     if hvparams["spice_use_tls"]:
         for name in ("spice.pem", "spice-ca.pem"):
             if not os.path.exists(f"{places.paths.data_dir}/{name}"):

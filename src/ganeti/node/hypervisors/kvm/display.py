@@ -29,13 +29,13 @@ async def display_of(record: RuntimeRecord, paths: Paths) -> Display:
     """Give the display a guest asks for; raises `HypervisorError`."""
     hvparams = record.hvparams
     if hvparams["vnc_bind_address"]:
-        return await _vnc(record)
+        return await _vnc(record, paths)
     if hvparams["spice_bind"]:
         return await _spice(record, paths)
     return Display(["-display", "none", "-vga", hvparams["vga"] or "none"])
 
 
-async def _vnc(record: RuntimeRecord) -> Display:
+async def _vnc(record: RuntimeRecord, paths: Paths) -> Display:
     hvparams = record.hvparams
     bind = hvparams["vnc_bind_address"]
     arguments: list[str] = []
@@ -45,7 +45,7 @@ async def _vnc(record: RuntimeRecord) -> Display:
         port = _port(record, "VNC")
         if port < VNC_BASE_PORT:
             raise HypervisorError(f"The network port {port} cannot serve VNC: it must be {VNC_BASE_PORT} or above")
-        address = await _address(bind, 0)
+        address = await _address(bind, paths)
         options = [f"{bracketed(address)}:{port - VNC_BASE_PORT}"]
     if hvparams["vnc_tls"]:
         verify = "on" if hvparams["vnc_x509_verify"] else "off"
@@ -69,7 +69,7 @@ def vnc_socket(directory: str, name: str) -> str:
 
 async def _spice(record: RuntimeRecord, paths: Paths) -> Display:
     hvparams = record.hvparams
-    address = await _address(hvparams["spice_bind"], int(hvparams["spice_ip_version"]))
+    address = await _address(hvparams["spice_bind"], paths, int(hvparams["spice_ip_version"]))
     options = [f"addr={address}", "ipv6=on" if ":" in address else "ipv4=on"]
     port = _port(record, "SPICE")
     if hvparams["spice_use_tls"]:
@@ -116,11 +116,11 @@ def read_password(path: str, parameter: str) -> str:
     return password
 
 
-async def _address(bind: str, version: int) -> str:
+async def _address(bind: str, paths: Paths, version: int = 0) -> str:
     try:
         return str(ipaddress.ip_address(bind))
     except ValueError:
-        return await connections.address_of(bind, version or 4)
+        return await connections.address_of(bind, paths, version)
 
 
 def _port(record: RuntimeRecord, what: str) -> int:

@@ -22,6 +22,16 @@ def test_info(gnt, master):
     ]
 
 
+def test_info_of_those_named(gnt, master):
+    master.job([[name, False, False, False, [], [], [], False] for name in ("broken", "image")])
+    shown = "image:\n  - valid: False\n  - hidden: False\n  - blacklisted: False\n\n"
+    ran = gnt("gnt-os info image")
+    assert (ran.status, ran.out, ran.err) == (0, shown, "")
+    ran = gnt("gnt-os info image nope")
+    fault = "There is no OS nope: gnt-os info shows all of them, without variants.\n"
+    assert (ran.status, ran.out, ran.err) == (1, shown, fault)
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [

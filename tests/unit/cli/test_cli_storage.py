@@ -23,3 +23,10 @@ def test_parameters(gnt, master):
     master.job([["san", {"default": True}, [["pool", "where disks lie"]]]])
     ran = gnt("gnt-storage info")
     assert (ran.status, ran.out) == (0, "san:\n  - Valid: True\n  - parameters:\n    - pool: where disks lie\n\n")
+
+
+def test_parameters_of_those_named(gnt, master):
+    master.job([["san", {"default": True}, []], ["tape", {"default": True}, []]])
+    ran = gnt("gnt-storage info san nope")
+    assert (ran.status, ran.out) == (1, "san:\n  - Valid: True\n  - parameters:\n\n")
+    assert ran.err == "There is no provider nope: gnt-storage info shows all of them.\n"

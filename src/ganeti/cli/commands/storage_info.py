@@ -32,14 +32,20 @@ def diagnose(call: Invocation) -> int:
 
 
 def info(call: Invocation) -> int:
-    for name, groups, parameters in _ask(call, ["name", "nodegroup_status", "parameters"]):
+    """Show those named, or all; status 1 where there is no such provider."""
+    wanted = call.get("providers") or []
+    rows = [row for row in _ask(call, ["name", "nodegroup_status", "parameters"]) if not wanted or row[0] in wanted]
+    for name, groups, parameters in rows:
         out(f"{name}:")
         out(f"  - Valid: {all(groups.values())}")
         out("  - parameters:")
         for parameter, text in parameters:
             out(f"    - {parameter}: {text}")
         out()
-    return 0
+    missing = [name for name in wanted if name not in {row[0] for row in rows}]
+    for name in missing:
+        err(f"There is no provider {name}: gnt-storage info shows all of them.")
+    return 1 if missing else 0
 
 
 def _definition(path: str, valid: bool, fault: str, parameters: list[Any]) -> str:

@@ -10,7 +10,9 @@ COMMANDS = (
      ),
      (), 'os.info:diagnose', '', False, '', False, True, False, '', (), (), ()),
     ('info', 'show details of operating systems',
-     (),
+     (
+      ('names', 'os', 0, None, 'string', ''),
+     ),
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),

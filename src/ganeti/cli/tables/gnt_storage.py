@@ -10,7 +10,9 @@ COMMANDS = (
      ),
      (), 'storage_info:diagnose', '', False, 'OP_EXT_STORAGE_DIAGNOSE', False, True, False, '', (), (), ()),
     ('info', 'show the parameters that providers of external storage take',
-     (),
+     (
+      ('providers', 'provider', 0, None, 'string', ''),
+     ),
      (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),

@@ -16,6 +16,7 @@ INFO = Command(
     "gnt-os info",
     "show details of operating systems",
     aliases=("show",),
+    arguments=(Argument("names", "os", 0, None),),
     options=(PRIORITY,),
     handler="os.info:info",
     is_job=False,

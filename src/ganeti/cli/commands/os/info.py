@@ -17,7 +17,10 @@ DIAGNOSE_FIELDS = ["name", "valid", "variants", "node_status"]
 
 
 def info(call: Invocation) -> int:
-    for name, valid, hidden, blacklisted, versions, variants, parameters, trusted in _ask(call, INFO_FIELDS):
+    """Show those named, or all; status 1 where there is no such OS."""
+    wanted = call.get("names") or []
+    rows = [row for row in _ask(call, INFO_FIELDS) if not wanted or row[0] in wanted]
+    for name, valid, hidden, blacklisted, versions, variants, parameters, trusted in rows:
         out(f"{name}:")
         out(f"  - valid: {valid}")
         out(f"  - hidden: {hidden}")
@@ -28,7 +31,10 @@ def info(call: Invocation) -> int:
             _items("parameters", [f"{parameter}: {text}" for parameter, text in parameters])
             out(f"  - trusted: {trusted}")
         out()
-    return 0
+    missing = [name for name in wanted if name not in {row[0] for row in rows}]
+    for name in missing:
+        err(f"There is no OS {name}: gnt-os info shows all of them, without variants.")
+    return 1 if missing else 0
 
 
 def _items(title: str, values: list[Any]) -> None:

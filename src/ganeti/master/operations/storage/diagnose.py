@@ -3,7 +3,7 @@
 
 from typing import Annotated, Any
 
-from ganeti.base.command import PRIORITY, Command
+from ganeti.base.command import PRIORITY, Argument, Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Example, Operation, operation
@@ -28,6 +28,7 @@ from ganeti.ports.context import OperationContext
         Command(
             "gnt-storage info",
             "show the parameters that providers of external storage take",
+            arguments=(Argument("providers", "provider", 0, None),),
             options=(PRIORITY,),
             handler="storage_info:info",
             is_job=False,

@@ -122,10 +122,13 @@ def _bucket(place: _Place, paths: Paths) -> BackupStore:
     from ganeti.node.backups.bucket import Bucket
     from ganeti.node.backups.object_store import BackupObjects
 
+    # Two nodes may write the same place in two ways: what it is called tells that they have the same backups.
+    prefix, endpoint = (found[2] or "").strip("/"), place.endpoint.rstrip("/")
+    called = f"s3://{found[1]}/{prefix}".rstrip("/") + (f" of {endpoint}" if endpoint else "")
     store = S3Store(
         found[1],
-        prefix=found[2].strip("/") if found[2] else None,
-        endpoint=place.endpoint or None,
+        prefix=prefix or None,
+        endpoint=endpoint or None,
         region=place.region,
         access_key_id=place.access_key,
         secret_access_key=place.secret_key,
@@ -133,5 +136,4 @@ def _bucket(place: _Place, paths: Paths) -> BackupStore:
         client_options={"allow_http": place.endpoint.startswith("http://")},
         retry_config={"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_WITHIN_S)},
     )
-    name = f"{place.store} of {place.endpoint}" if place.endpoint else place.store
-    return BackupObjects(Bucket(name, store), f"{paths.backup_scratch_dir}/store")
+    return BackupObjects(Bucket(called, store), f"{paths.backup_scratch_dir}/store")

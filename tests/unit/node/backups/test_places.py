@@ -92,6 +92,16 @@ def test_other_places_are_refused(paths: Paths, store: str) -> None:
         store_of(paths)
 
 
+def test_a_store_is_called_the_same_however_it_is_written(paths: Paths) -> None:
+    names = set[str]()
+    for ending in ("", "/"):
+        say(paths, {"store": f"s3://kept/all{ending}", "endpoint": f"http://127.0.0.1:1{ending}", **KEYS})
+        with pytest.raises(BlockDeviceError, match=r"The store s3://kept/all of http://127\.0\.0\.1:1 ref") as refused:
+            store_of(paths).listed()
+        names.add(str(refused.value).partition(" refuses")[0])
+    assert len(names) == 1
+
+
 @pytest.mark.parametrize(
     ("place", "mode", "words"),
     [

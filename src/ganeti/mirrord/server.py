@@ -15,6 +15,7 @@ from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
 from ganeti.mirrord.connections import Connection, Listener
 from ganeti.mirrord.disk import Disk, Surroundings
 from ganeti.mirrord.record import make_valid
+from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror.places import read_kept
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -132,6 +133,8 @@ class Server:
     async def _answered(self, line: bytes) -> bytes:
         try:
             answer: Answer | Refusal = await self.carry_out(msgspec.json.decode(line, type=OwnRequest))
+        except QmpGoneError as err:
+            answer = Refusal(error=f"The storage daemon has ended and is started again: try again ({err})")
         except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
         return msgspec.json.encode(answer) + b"\n"

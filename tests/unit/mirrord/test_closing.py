@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ganeti.base.errors import BlockDeviceError
@@ -15,8 +16,22 @@ from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
+from ganeti.node.storage.mirror import places
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import CLOSED, PRIMARY, SECONDARY, Close, Kept, Look, Open, Opened, State
+from ganeti.node.storage.mirror.requests import (
+    CLOSED,
+    PRIMARY,
+    SECONDARY,
+    Close,
+    Kept,
+    Look,
+    Open,
+    Opened,
+    Refusal,
+    Resize,
+    State,
+)
 
 EQUAL = Kept(generation=5, valid=True)
 
@@ -111,6 +126,43 @@ def test_a_full_file_system_keeps_no_disk_open(server: Server, tmp_path: Path, m
         await server.carry_out(Close(uuid="disk"))
         assert await role(server, tmp_path) == CLOSED
         assert not read_kept(str(tmp_path / "image")).clean, "the copies count as unequal at the next opening"
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_full_file_system_is_named(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said "[Errno 28] No space left on device"."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(places, "write_atomically", full)
+    with pytest.raises(BlockDeviceError) as error:
+        write_kept(str(tmp_path / "image"), EQUAL)
+    assert str(error.value) == (
+        f"{tmp_path}/image.mirror cannot be written: No space left on device; see that its file system has room and "
+        "takes writes"
+    )
+
+
+def test_a_storage_daemon_that_ends_in_the_midst_is_named(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(daemon: StorageDaemon, size: int) -> None:
+        raise QmpGoneError("QEMU closed disk.qmp: Connection lost")
+
+    async def nothing(daemon: StorageDaemon, *_: object) -> None:
+        return
+
+    for name, act in (("resize", gone), ("withdraw_export", nothing), ("show_export", nothing)):
+        monkeypatch.setattr(_Daemon, name, act)
+
+    async def play() -> None:
+        await server.carry_out(Open(disk=opened(tmp_path)))
+        answer = await server._answered(msgspec.json.encode(Resize(uuid="disk", size=8)))
+        assert msgspec.json.decode(answer, type=Refusal).error == (
+            "The storage daemon has ended and is started again: try again (QEMU closed disk.qmp: Connection lost)"
+        )
 
     asyncio.run(asyncio.wait_for(play(), 60))
 

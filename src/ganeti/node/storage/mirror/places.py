@@ -95,6 +95,12 @@ def read_kept(image: str) -> Kept:
 
 
 def write_kept(image: str, kept: Kept) -> None:
+    """Raises `BlockDeviceError`."""
     if not os.path.exists(image):
         raise BlockDeviceError(f"Disk {image} is missing")
-    write_atomically(kept_file(image), msgspec.json.encode(kept), mode=0o600)
+    try:
+        write_atomically(kept_file(image), msgspec.json.encode(kept), mode=0o600)
+    except OSError as err:
+        raise BlockDeviceError(
+            f"{kept_file(image)} cannot be written: {err.strerror}; see that its file system has room and takes writes"
+        ) from err

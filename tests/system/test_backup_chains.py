@@ -17,6 +17,7 @@ from tests.fakes.unread_file_systems import btrfs, ntfs
 from tests.system.fake_bed import FakeBed
 
 from ganeti.base.addresses import host_and_port
+from ganeti.node.backups.directory import IDENTITY
 from ganeti.tools.testbed import bed, cluster
 
 pytestmark = [
@@ -138,7 +139,7 @@ def test_damage_and_a_strange_key_are_refused_before_anything_is_made(fake_bed: 
 
 
 def test_an_unfinished_backup_is_named_by_verify(fake_bed: FakeBed) -> None:
-    uuid = fake_bed.run("ls", KEPT, node="node1").strip()
+    uuid = fake_bed.run("ls", "-I", IDENTITY, KEPT, node="node1").strip()
     fake_bed.run("mkdir", f"{KEPT}/{uuid}/20260101T000000Z-0000.new", node="node1")
     said = fake_bed.run("gnt-cluster", "verify", expect=None)
     assert f"was begun and never finished: remove {KEPT}/{uuid}/20260101T000000Z-0000.new" in said
@@ -157,7 +158,7 @@ def test_a_full_place_leaves_the_older_backups_whole(fake_bed: FakeBed) -> None:
     fake_bed.run("mount", "-t", "tmpfs", "-o", "size=1m", "none", KEPT, node="node2")
     said = fake_bed.run("gnt-backup", "create", "-n", "node2", "web", expect=1)
     assert "cannot be kept: No space left on device" in said
-    assert fake_bed.run("ls", KEPT, node="node2") == ""
+    assert fake_bed.run("ls", "-I", IDENTITY, KEPT, node="node2") == ""
     fake_bed.run("rm", STORE, node="node2")
     assert history(fake_bed) == before
     fake_bed.check()

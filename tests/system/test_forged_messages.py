@@ -73,7 +73,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
         regular = (found.data("node2") / "client.pem").read_text()
         for file, text in (("stranger.pem", stranger), ("regular.pem", regular)):
             found.run("sh", "-c", f"umask 077; cat >{DATA}/{file} <<'END'\n{text}END")
-        waiting = machine.popen(layout, "node1", "gnt-node", "token", "--timeout=86400", "node3")
+        waiting = machine.popen(layout, "node1", *cluster.token_command(layout.node("node3"), "--timeout=86400"))
         found.wait(lambda: ":1817 " in found.run("ss", "-ltn"), "gnt-node token waits")
         yield found
         assert waiting.poll() is None, "strangers have ended gnt-node token"

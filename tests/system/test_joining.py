@@ -78,7 +78,7 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     fake_bed.run("gnt-node", "remove", "node2")
     before = fake_bed.run("sh", "-c", FILES, node="node2")
 
-    waiting = machine.popen(layout, "node1", "gnt-node", "token", "node2")
+    waiting = machine.popen(layout, "node1", *cluster.token_command(layout.node("node2")))
     assert waiting.stdout is not None
     words = [waiting.stdout.readline() for _ in range(2)][1].split()
     joining = machine.popen(layout, "node2", *words)

@@ -27,7 +27,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
 
 def offered(bed: FakeBed, *options: str) -> tuple[machine.subprocess.Popen[str], list[str]]:
     """Let the master wait; gives that process, and the words that it says are to be typed on the machine."""
-    waiting = machine.popen(bed.layout, "node1", "gnt-node", "token", *options, "node2")
+    waiting = machine.popen(bed.layout, "node1", *cluster.token_command(bed.layout.node("node2"), *options))
     assert waiting.stdout is not None
     lines = [waiting.stdout.readline() for _ in range(2)]
     assert lines[0].startswith("Run on node2"), waiting.communicate()

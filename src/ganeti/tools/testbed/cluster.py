@@ -67,6 +67,11 @@ def add_command(node: Node, *options: str) -> list[str]:
     return ["gnt-node", "add", "--no-ssh-key-check", *options, *secondary_words(node), node.name]
 
 
+def token_command(node: Node, *options: str) -> list[str]:
+    """Give the words of ``gnt-node token`` for this node, to be run on the master."""
+    return ["gnt-node", "token", *options, *secondary_words(node), node.name]
+
+
 def init_command(bed: Layout, on: str = "node1") -> list[str]:
     """Give the words of ``gnt-cluster init`` for this testbed, to be run on the node *on*."""
     node = bed.node(on)

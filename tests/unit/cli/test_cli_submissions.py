@@ -521,3 +521,11 @@ def test_verify_disks_that_finds_nothing_is_a_success(gnt, many):
     ran = gnt("gnt-cluster verify-disks")
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.endswith("\nNo disks need to be activated.\n")
+
+
+@pytest.mark.parametrize("verb", ["shutdown", "startup", "reboot"])
+def test_all_instances_of_an_empty_cluster(gnt, master, verb):
+    """What a script says that shuts a cluster down, whatever there is."""
+    master.answers["Query"] = {"fields": [], "data": []}
+    ran = gnt(f"gnt-instance {verb} --all")
+    assert (ran.status, ran.out) == (0, f"Cluster is empty, no instances to {verb}\n")

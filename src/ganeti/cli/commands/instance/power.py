@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
 from ganeti.cli.failures import UsageError
+from ganeti.cli.invocation import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ _LISTS = {
 def each(call: Invocation) -> int:
     """One job for each instance selected; several are asked about."""
     names = selected(call)
+    if not names:  # with --all alone, as a script says it that knows of no instance
+        out(f"Cluster is empty, no instances to {call.command.name}")
+        return 0
     if len(names) > 1 and not call.get("force_multiple"):
         question = confirm.listing("instances", names, call.command.name)
         confirm.require(question, "give --force-multiple to go on without the question.")
@@ -42,13 +46,13 @@ def submit(call: Invocation, names: list[str], parameters: dict[str, Any]) -> in
 
 
 def selected(call: Invocation) -> list[str]:
-    """Give the instances the words stand for; raises `UsageError` if there is none."""
+    """Give the instances the words stand for; raises `UsageError` if there is none, but for ``--all``."""
     selector = call.get("selector") or "instance"
     words = call.get("names", [])
     if selector == "all":
         if words:
             raise UsageError("--all takes no names: give either --all or names")
-        names = _names(call.client.call("Query", "instance", ["name"], None))
+        return _names(call.client.call("Query", "instance", ["name"], None))
     elif not words:
         nodes = dict.fromkeys(("node", "primary", "secondary"), "a node")
         what = {"instance": "an instance", "node-group": "a node group", **nodes}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 def each(call: Invocation) -> int:
     """One job for each instance selected, after a question; ``--force`` answers it for one, not for several."""
     names = selected(call)
+    if not names:
+        raise Failure("No instance matches, nothing was done")
     parameters = call.parameters(*SELECTION, "force", "select_os")
     if call.get("select_os"):
         parameters["os_type"] = _chosen(call)

@@ -97,6 +97,31 @@ def test_a_joining_that_is_killed_leaves_nothing_and_the_next_one_works(fake_bed
     fake_bed.run("gnt-node", "remove", "node2")
 
 
+def test_a_machine_that_waits_for_a_master_that_was_without_power_can_be_added_at_once(fake_bed: FakeBed) -> None:
+    """Its connection stays open for hours; here ssh is stopped, which sends as little as a machine without power."""
+    layout, record = fake_bed.layout, fake_bed.data("node2") / "joining"
+    fake_bed.run("sh", "-c", WAITING_HOOK, "sh", HOOK)
+    adding = machine.popen(layout, "node1", *_add(fake_bed))
+    fake_bed.wait((layout.node("node1").upper / "root/waits").exists, "its job runs")
+    (ssh,) = _processes(fake_bed, "ssh -o", node="node1")
+    os.kill(ssh, signal.SIGSTOP)
+    try:
+        for pid in _processes(fake_bed, "gnt-node add", node="node1"):
+            os.kill(pid, signal.SIGKILL)
+        adding.communicate(timeout=60)
+        fake_bed.run("touch", "/root/goes")
+        fake_bed.wait(lambda: not fake_bed.run("gnt-job", "list", "--no-headers", "--running").strip(), "its job's end")
+        assert "asked" in _told(record) and _processes(fake_bed, "node-daemon-setup --join")
+        fake_bed.run("rm", HOOK, "/root/goes", "/root/waits")
+        fake_bed.run(*_add(fake_bed))
+    finally:
+        os.kill(ssh, signal.SIGKILL)
+    assert fake_bed.run("gnt-node", "list", "--no-headers", "-o", "name").split() == ["node1", "node2"]
+    assert not record.exists()
+    fake_bed.run("gnt-node", "remove", "node2")
+    fake_bed.check()
+
+
 def test_a_node_whose_job_is_killed_is_taken_out_again_and_the_next_try_works(fake_bed: FakeBed) -> None:
     """Killed when the configuration has the node; the command does not know then how that ends."""
     record = fake_bed.data("node2") / "joining"
@@ -145,9 +170,9 @@ def _kill(fake_bed: FakeBed, words: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _processes(fake_bed: FakeBed, words: str) -> list[int]:
-    """Those of node2 whose command line has *words*, but for the shell that sshd starts them in."""
-    init = machine.running_pid(fake_bed.layout, fake_bed.layout.node("node2"))
+def _processes(fake_bed: FakeBed, words: str, node: str = "node2") -> list[int]:
+    """Those of *node* whose command line has *words*, but for the shell that sshd starts them in."""
+    init = machine.running_pid(fake_bed.layout, fake_bed.layout.node(node))
     found = []
     for pid in processes.in_namespace("pid", Path(f"/proc/{init}/ns/pid")):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ganeti.base.errors import CommandError
 from ganeti.bootstrap.file_set import FileSet, missing_directories
-from ganeti.bootstrap.joining_record import Before, JoiningRecord, remove_unfinished
+from ganeti.bootstrap.joining_record import Before, JoiningRecord, end_holder, remove_unfinished
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
 from ganeti.system.files import read_if_there
@@ -28,17 +28,18 @@ class Attempt:
         self.files = FileSet(record.former, record.expect)
 
     @classmethod
-    def begin(cls, machine: Machine) -> "Attempt":
+    def begin(cls, machine: Machine, cluster: str = "") -> "Attempt":
         """Note how the machine is; where nobody knows how an earlier attempt ended, how it was before that.
 
-        Raises `PrerequisiteError` where another attempt is under way, `OSError`.
+        A later attempt for the same *cluster* may end this one (`settle_former`). Raises `PrerequisiteError` where
+        another attempt is under way, `OSError`.
         """
         former = cls.left_behind(machine)
         if former is not None:
-            former._record.mark("began")
+            former._record.begin_again(cluster)
             return former
         remove_unfinished(machine.paths)
-        return cls(machine, JoiningRecord.begin(machine.paths, _state_of(machine)))
+        return cls(machine, JoiningRecord.begin(machine.paths, _state_of(machine), cluster))
 
     @classmethod
     def left_behind(cls, machine: Machine) -> "Attempt | None":
@@ -103,11 +104,15 @@ class Attempt:
                 self._machine.daemon_util("stop", daemon)
 
 
-def settle_former(machine: Machine, *, is_member: bool | None = None) -> None:
+def settle_former(machine: Machine, *, is_member: bool | None = None, given_up_by: str = "") -> None:
     """End an earlier attempt whose process has died, before another one: it has succeeded if *is_member*.
 
-    One of which nobody knows that stays as it is. Raises `PrerequisiteError` where one is under way, `OSError`.
+    One of which nobody knows that stays as it is. One whose process lives is ended, too, if it is for the cluster
+    *given_up_by*, whose master says that nobody is on the other side of it any more. Raises `PrerequisiteError` where
+    another is under way, `OSError`.
     """
+    if given_up_by:
+        end_holder(machine.paths, given_up_by)
     take_back_interrupted(machine)
     former = Attempt.left_behind(machine)
     if former is None:

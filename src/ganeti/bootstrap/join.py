@@ -4,11 +4,13 @@
 Imports little: the connection to the machine is begun first, and what certificates need is imported meanwhile.
 """
 
+import fcntl
 import ipaddress
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, CommandError, PrerequisiteError
@@ -17,6 +19,8 @@ from ganeti.base.paths import Paths
 from ganeti.base.version import PROTOCOL
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK, Remote
+from ganeti.system.accounts import RUN_DIR_MODE
+from ganeti.system.files import open_among_others
 from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
 DAEMON_WITHIN_S = 30.0
@@ -41,6 +45,8 @@ class Joining:
         self._options = options
         self._cluster = ClusterFiles(self._machine.paths)
         self._name, self._address = resolve_joining(self._machine, self._cluster, str(options["node_name"]))
+        self._claim = ExitStack()
+        self._claim.enter_context(claim(self._machine.paths, self._name))
         remote = Remote(
             self._machine,
             self._name,
@@ -63,6 +69,7 @@ class Joining:
             "prepare": prepare_request(cluster, force=force, setup=setup),
             "setup": setup_request(cluster, self._name, self._address),
             "is_member": cluster.has(self._name),
+            "is_alone": True,
         }
         from ganeti.bootstrap import node_call  # noqa: F401  # slow to import: while the machine is reached
 
@@ -97,6 +104,7 @@ class Joining:
         if self._is_open:
             self._is_open = False
             self._talk.end(SET_UP_WITHIN_S if self._is_asked else 0.0)
+        self._claim.close()
 
     def _say_last(self, word: str) -> None:
         self._talk.say({"state": word})
@@ -125,6 +133,39 @@ def resolve_joining(machine: Machine, cluster: "ClusterFiles", given: str) -> tu
             WRONG_INPUT,
         )
     return name, address
+
+
+@contextmanager
+def claim(paths: Paths, name: str) -> Iterator[None]:
+    """Be the only process of this master that has the machine *name* join.
+
+    Raises `PrerequisiteError` where another one is at work.
+    """
+    path = f"{paths.run_dir}/{name}.joining"
+    os.makedirs(paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
+    descriptor = open_among_others(path, os.O_RDWR, 0o600)
+    try:
+        if not _is_locked(descriptor, path):
+            raise PrerequisiteError(
+                f"{name} is joining at this moment by another gnt-node add or gnt-node token here: wait until that has "
+                "ended, or end it",
+                WRONG_STATE,
+            )
+        try:
+            yield
+        finally:
+            os.unlink(path)
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int, path: str) -> bool:
+    """Whether the file is ours now; one that its last holder has just removed is nobody's."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def check_answers(machine: Machine, name: str, address: str) -> None:

@@ -24,8 +24,9 @@ from ganeti.base.addresses import split_host_and_port
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FailedLogins
 from ganeti.base.names import shown
+from ganeti.base.paths import Paths
 from ganeti.bootstrap import join_input
-from ganeti.bootstrap.join import ClusterFiles, check_answers, prepare_request, resolve_joining, setup_request
+from ganeti.bootstrap.join import ClusterFiles, check_answers, claim, prepare_request, resolve_joining, setup_request
 from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK
@@ -137,6 +138,7 @@ def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> TokenJoini
         "prepare": prepare_request(cluster, force=False, setup=bool(options.get("node_setup", True))),
         "setup": setup_request(cluster, name, address),
         "is_member": cluster.has(name),
+        "is_alone": True,
     }
     context = _server_context(machine.paths.server_cert)
     secret = secrets.token_bytes(_SECRET_BYTES)
@@ -146,7 +148,7 @@ def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> TokenJoini
         port = listener.getsockname()[1]
         master = machine.hostname if port == PORT else f"{machine.hostname}:{port}"
         tell(f"gnt-node join {master} {token}")
-        joining = _serve(listener, context, secret, name, requests, time.monotonic() + valid_s)
+        joining = _serve(listener, context, secret, name, requests, time.monotonic() + valid_s, machine.paths)
     try:
         check_answers(machine, name, address)
     except BaseException:
@@ -162,6 +164,7 @@ def _serve(
     name: str,
     requests: Mapping[str, Any],
     deadline_s: float,
+    paths: Paths,
 ) -> TokenJoining:
     """Return once the machine is set up. Whoever does not know the secret learns nothing and ends nothing, and after
     ten times in a minute is not even heard."""
@@ -188,6 +191,7 @@ def _serve(
                     lines.send({"error": "The token is not the one that the master waits for"})
                     continue
                 stays()
+                held.enter_context(_claimed(paths, name, lines))
                 tls.settimeout(_SET_UP_S)
                 lines.send({**requests, **{step: {**requests[step], "time_s": time.time()} for step in _TIMED}})
                 failure = lines.receive(_LINE_BYTES).get("error")
@@ -198,6 +202,18 @@ def _serve(
                 raise CommandError(f"{name} could not be set up: {failure}")
             return TokenJoining(lines, held.pop_all())
     raise CommandError(f"{name} has not joined in time: run gnt-node token again, and then gnt-node join there")
+
+
+@contextmanager
+def _claimed(paths: Paths, name: str, lines: _Lines) -> Iterator[None]:
+    """Raises `PrerequisiteError`, after telling the machine."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(claim(paths, name))
+        except PrerequisiteError as err:
+            lines.send({"error": str(err)})
+            raise
+        yield
 
 
 @contextmanager

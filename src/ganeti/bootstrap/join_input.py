@@ -66,6 +66,7 @@ class _Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prepare: msgspec.Raw
     setup: msgspec.Raw
     is_member: bool | None = None
+    is_alone: bool = False
 
 
 class NodePem(msgspec.Struct, frozen=True):
@@ -99,11 +100,13 @@ class JoiningRequest(msgspec.Struct, frozen=True):
     setup: bytes
     is_member: bool | None = None
     """Whether the cluster has a node of this name, by what the master says."""
+    is_alone: bool = False
+    """Whether the master has no other process that talks to this machine."""
 
 
 def decode_joining(data: bytes) -> JoiningRequest:
     given = decode(data, _Joining)
-    return JoiningRequest(bytes(given.prepare), bytes(given.setup), given.is_member)
+    return JoiningRequest(bytes(given.prepare), bytes(given.setup), given.is_member, given.is_alone)
 
 
 def check_cluster_name(name: str, paths: Paths) -> None:

@@ -36,10 +36,11 @@ class JoiningMachine:
         """
         machine = self._machine
         keys, setup = join_input.decode(request.prepare, PrepareJoin), join_input.decode(request.setup, DaemonSetup)
-        settle_former(machine, is_member=request.is_member)
+        given_up_by = setup.cluster_name if request.is_alone else ""
+        settle_former(machine, is_member=request.is_member, given_up_by=given_up_by)
         prepare_join.check(keys, machine.paths)
         pem = daemon_setup.check(setup, machine)
-        self._attempt = attempt = Attempt.begin(machine)
+        self._attempt = attempt = Attempt.begin(machine, setup.cluster_name)
         try:
             prepare_join.apply(keys, machine, attempt)
             daemon_setup.write(setup, pem, machine, attempt.files)

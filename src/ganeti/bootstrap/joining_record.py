@@ -8,6 +8,8 @@ process that has died. A last line that is not whole tells of nothing that was d
 
 import fcntl
 import os
+import select
+import signal
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ Mark = Literal["began", "host keys", "daemons", "asked"]
 """A joining began (a repeated one, again); sshd has other host keys; daemons are started; the cluster is asked."""
 
 _DIRECTORY_MODE = 0o755
+_KILLED_WITHIN_S = 5.0
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +47,10 @@ class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
     mark: Mark | None = None
     time_s: float = 0.0
     master: str = ""
+    process: str = ""
+    """Which one works on the record from this line on: process id, and its start in ticks of the kernel."""
+    cluster: str = ""
+    """The name of the one that the machine is to join."""
 
 
 class JoiningRecord:
@@ -58,9 +65,10 @@ class JoiningRecord:
         """When the master has said that it asks the cluster; None while it has not."""
         self.asked_by = ""
         """The name of that master; empty where a former release has written the record."""
+        self.process, self.cluster = "", ""
 
     @classmethod
-    def begin(cls, paths: Paths, before: Before) -> "JoiningRecord":
+    def begin(cls, paths: Paths, before: Before, cluster: str = "") -> "JoiningRecord":
         """Make the record, and the data directory if there is none. Raises `PrerequisiteError`, `OSError`."""
         for place in before.made:
             os.mkdir(place)
@@ -73,7 +81,7 @@ class JoiningRecord:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             record = cls(paths, descriptor, before)
-            record._append(_Line(before=before))
+            record._append(_Line(before=before, process=_this_process(), cluster=cluster))
             os.link(unfinished, path)
         except (FileExistsError, FileNotFoundError) as err:
             os.close(descriptor)
@@ -151,6 +159,10 @@ class JoiningRecord:
         """Raises `OSError`."""
         self._append(_Line(mark=mark, time_s=time_s, master=master))
 
+    def begin_again(self, cluster: str) -> None:
+        """By another process than the one that was killed. Raises `OSError`."""
+        self._append(_Line(mark="began", process=_this_process(), cluster=cluster))
+
     def remove(self) -> None:
         """The joining has ended, one way or the other; directories made for the record go if nothing is in them."""
         if self._descriptor < 0:
@@ -176,10 +188,63 @@ class JoiningRecord:
 
     def _take_in(self, line: _Line) -> None:
         self.former += line.former
+        if line.process:
+            self.process, self.cluster = line.process, line.cluster
         if line.mark is not None:
             self.marks.add(line.mark)
             self.asked_at_s = line.time_s if line.mark == "asked" else None if line.mark == "began" else self.asked_at_s
             self.asked_by = line.master or self.asked_by
+
+
+def end_holder(paths: Paths, cluster: str) -> None:
+    """End the process that joins the machine to *cluster* at this moment, where there is one. Raises `OSError`.
+
+    For a master that talks to the machine in no other process: the one that began this has ended, and the machine has
+    not heard of it. What the process has changed is in the record.
+    """
+    try:
+        descriptor = os.open(paths.joining_record, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with open(os.dup(descriptor), "rb") as file:
+            lines = [msgspec.json.decode(line, type=_Line) for line in file if line.endswith(b"\n")]
+        working = [line for line in lines if line.process]
+        if working and working[-1].cluster == cluster:
+            _kill(working[-1].process)
+    finally:
+        os.close(descriptor)
+
+
+def _kill(process: str) -> None:
+    """Kill it and wait for its end, unless the process of that number is another one."""
+    pid = int(process.split()[0])
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if _described(pid) == process:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            select.select([handle], [], [], _KILLED_WITHIN_S)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(handle)
+
+
+def _this_process() -> str:
+    return _described(os.getpid())
+
+
+def _described(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return f"{pid} {file.read().rpartition(')')[2].split()[19]}"
+    except FileNotFoundError:
+        return ""
 
 
 def remove_unfinished(paths: Paths) -> None:

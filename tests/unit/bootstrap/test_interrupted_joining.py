@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from tests.fakes import killed
 from tests.fakes import pretend_machine as pretend
 from tests.unit.bootstrap.test_joining import AUTHORITY, KEY, OTHER, SECOND
 
-from ganeti.base.errors import CommandError
+from ganeti.base.errors import CommandError, PrerequisiteError
 from ganeti.bootstrap import joining_machine
 from ganeti.bootstrap.attempt import take_back_interrupted
 from ganeti.bootstrap.joining_record import JoiningRecord
@@ -66,9 +67,16 @@ class Node(pretend.PretendMachine):
         return names - {"sshd"}
 
 
-def conversation(is_member: bool | None, *words: dict[str, str], authority: Any = AUTHORITY, pem: str = PEM) -> bytes:
+def conversation(
+    is_member: bool | None,
+    *words: dict[str, str],
+    authority: Any = AUTHORITY,
+    pem: str = PEM,
+    is_alone: bool = False,
+    cluster: str = "cluster",
+) -> bytes:
     """What the master says."""
-    name = {"cluster_name": "cluster"}
+    name = {"cluster_name": cluster}
     prepare = {
         **name,
         "node_daemon_certificate": authority.certificate,
@@ -84,7 +92,7 @@ def conversation(is_member: bool | None, *words: dict[str, str], authority: Any 
         "hmac_key": "secret",
         "start_node_daemon": True,
     }
-    request = {"prepare": prepare, "setup": setup, "is_member": is_member}
+    request = {"prepare": prepare, "setup": setup, "is_member": is_member, "is_alone": is_alone}
     return b"".join(json.dumps(line).encode() + b"\n" for line in (request, *words))
 
 
@@ -264,3 +272,54 @@ def test_taking_back_may_be_interrupted_too(tmp_path: Path) -> None:
             return
         end_joining(node, never)
         assert not apart(state(node, root), before)
+
+
+def begin_and_wait(node: Node, *words: dict[str, str]) -> int:
+    """Have a process join that does not hear of its master's end; gives its number, once *words* are heard."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+
+        class Master(io.BytesIO):
+            def __next__(self) -> bytes:
+                if (line := self.readline()) == b"":
+                    os.write(write_end, b"x")
+                    signal.pause()
+                return line
+
+        joining_machine.converse(node, Master(conversation(False, *words)), io.BytesIO())
+        os._exit(1)
+    os.close(write_end)
+    assert os.read(read_end, 1) == b"x"
+    os.close(read_end)
+    return child
+
+
+@pytest.mark.parametrize("words", [(), (ASKED,)])
+def test_the_next_try_ends_a_process_that_nobody_talks_to_any_more(
+    tmp_path: Path, words: tuple[dict[str, str], ...], whole: Any
+) -> None:
+    """The master was without power, say: the connection from before that stays open here for hours."""
+    node = kept(tmp_path / "node")
+    child = begin_and_wait(node, *words)
+    assert "at this moment" in refused(node)
+    assert join(node, ASKED, KEEP, is_alone=True) == "keep"
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert not apart(outcome(node, tmp_path / "node"), whole("kept"))
+
+
+def test_the_master_of_another_cluster_ends_nothing(tmp_path: Path) -> None:
+    node = fresh(tmp_path / "node")
+    child = begin_and_wait(node)
+    try:
+        assert "at this moment" in refused(node, is_alone=True, cluster="other")
+        assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def refused(node: Node, **other: Any) -> str:
+    with pytest.raises(PrerequisiteError) as raised:
+        join(node, ASKED, KEEP, **other)
+    return str(raised.value)

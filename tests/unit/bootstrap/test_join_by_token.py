@@ -19,6 +19,7 @@ import pytest
 
 from ganeti.base.errors import CommandError, PrerequisiteError, TransportError
 from ganeti.base.failed_logins import FAILURES_MAX, FailedLogins
+from ganeti.base.paths import Paths
 from ganeti.bootstrap import join_by_token
 from ganeti.bootstrap.join_by_token import read_token, take_up
 from ganeti.bootstrap.join_input import JoiningRequest
@@ -59,6 +60,7 @@ class Master:
         self.port = self._listener.getsockname()[1]
         context = join_by_token._server_context(str(certificate))
         deadline_s = join_by_token.time.monotonic() + valid_s
+        self._paths = Paths(str(certificate.parent))
         self._thread = threading.Thread(target=self._serve, args=(context, deadline_s))
         self._thread.start()
 
@@ -68,7 +70,7 @@ class Master:
 
     def _serve(self, context: ssl.SSLContext, deadline_s: float) -> None:
         try:
-            joining = join_by_token._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s)
+            joining = join_by_token._serve(self._listener, context, SECRET, "node2", REQUESTS, deadline_s, self._paths)
             for word in self.words:
                 getattr(joining, word)()
             joining.close()

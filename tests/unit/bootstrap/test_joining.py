@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import json
+import os
 import socket
 import threading
 from datetime import UTC, datetime
@@ -514,3 +515,16 @@ def test_a_node_that_comes_back_has_its_old_daemons_again(begin: Any, node: Any,
     assert (place / "server.pem").read_text() == old
     assert (place / "config.sqlite").exists()
     assert node.told[-3:] == ["start ganeti-noded", "start ganeti-confd", "start ganeti-mond"]
+
+
+def test_one_process_of_a_master_has_a_machine_join(tmp_path: Path) -> None:
+    """What it says of itself ends another one on the machine."""
+    paths = Paths(str(tmp_path))
+    with join.claim(paths, "node2"):
+        with pytest.raises(PrerequisiteError, match="node2 is joining at this moment by another gnt-node add"):
+            join.claim(paths, "node2").__enter__()
+        with join.claim(paths, "node3"):
+            assert len(os.listdir(paths.run_dir)) == 2
+    with join.claim(paths, "node2"):
+        pass
+    assert os.listdir(paths.run_dir) == []

@@ -54,6 +54,11 @@ def check_addresses(gateway: str | None, network6: str | None, gateway6: str | N
         router = IPv6Address(gateway6) if gateway6 is not None else None
     except ValueError as err:
         raise PrerequisiteError(f"This is no IPv6 address or network: {err}", WRONG_INPUT) from err
+    if "%" in f"{network6}{gateway6}":
+        raise PrerequisiteError(
+            "An IPv6 address or network of a network names no interface of a node: leave out % and what follows",
+            WRONG_INPUT,
+        )
     if inside is not None and router is not None and router not in inside:
         raise PrerequisiteError(f"The gateway {gateway6} is not an address of the network {network6}", WRONG_INPUT)
 

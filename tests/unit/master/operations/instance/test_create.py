@@ -230,6 +230,7 @@ def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
         ({"disk_template": "none"}, "has no disks"),
         ({"nics": [{"mac": "zz"}]}, "'zz' is not a MAC address"),
         ({"nics": [{"ip": "1.2.3"}]}, "'1.2.3' is not an IP address"),
+        ({"nics": [{"ip": "fe80::1%eth0"}]}, "'fe80::1%eth0' names an interface of a node"),
         ({"nics": [{"mode": "routed"}]}, "a routed NIC needs an address"),
         ({"nics": [{"mode": "carrier-pigeon"}]}, "must be one of bridged, routed, openvswitch"),
         ({"nics": [{}] * 9}, "9 NICs are too many"),

@@ -77,6 +77,8 @@ def test_addresses_of_nodes_are_kept_back(ctx: FakeContext) -> None:
         ({"add_reserved_ips": ["ten"]}, "no IPv4 address"),
         ({"network6": "2001:db8::/64", "gateway6": "2001:db9::1"}, "is not an address of the network"),
         ({"network6": "all"}, "no IPv6 address or network"),
+        ({"network6": "fd00::%eth0/64"}, "names no interface of a node"),
+        ({"network6": "fd00::/64", "gateway6": "fd00::1%eth0"}, "names no interface of a node"),
         ({"mac_prefix": "aa"}, "MAC prefix 'aa'"),
     ],
 )

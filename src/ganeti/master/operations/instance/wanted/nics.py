@@ -155,6 +155,10 @@ def _nic_address(index: int, text: Any, mode: str) -> str | None:
         if mode == "routed":
             raise PrerequisiteError(f"NIC {index}: a routed NIC needs an address: add ip=ADDRESS", WRONG_INPUT)
         return None
+    if "%" in str(text):
+        raise PrerequisiteError(
+            f"NIC {index}: '{text}' names an interface of a node: leave out % and what follows", WRONG_INPUT
+        )
     try:
         return str(ipaddress.ip_address(str(text)))
     except ValueError as err:

@@ -299,7 +299,7 @@ class StorageDaemon:
             "export": export,
         }
         file = f"type=fuse,id=show,node-name={_DISK},mountpoint={path},writable=on,growable=off,allow-other=off"
-        shown = await self._run(["--blockdev", json.dumps(node), "--export", file], pid_file)
+        shown = await _run(self._places, ["--blockdev", json.dumps(node), "--export", file], pid_file)
         deadline = asyncio.get_running_loop().time() + _START_S
         while os.stat(path).st_size == 0:
             if shown.returncode is not None or asyncio.get_running_loop().time() > deadline:
@@ -334,30 +334,9 @@ class StorageDaemon:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._places.file(self._uuid, kind))
         chardev = f"socket,id=qmp,path={self._places.name(self._uuid, 'qmp')},server=on,wait=off"
-        self._process = await self._run(
-            ["--chardev", chardev, "--monitor", "chardev=qmp"], self._places.file(self._uuid, "pid")
+        self._process = await _run(
+            self._places, ["--chardev", chardev, "--monitor", "chardev=qmp"], self._places.file(self._uuid, "pid")
         )
-
-    async def _run(self, options: list[str], pid_file: str) -> asyncio.subprocess.Process:
-        log = f"{self._places.paths.log_dir}/{_LOG}"
-        with open(log, "ab", opener=_private) as said:
-            try:
-                process = await asyncio.create_subprocess_exec(
-                    PROGRAM,
-                    *options,
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    cwd=self._places.directory,
-                    start_new_session=True,
-                )
-            except OSError as err:
-                raise BlockDeviceError(
-                    f"{PROGRAM} cannot be started: {err.strerror}; install the package qemu-system-common"
-                ) from err
-        text = f"{process.pid} {process_start(process.pid)}\n"
-        write_atomically(pid_file, text.encode(), mode=0o600, durable=False)
-        return process
 
     async def _connection(self, first_s: float = COMMAND_S) -> Qmp:
         if self._qmp is not None:
@@ -377,6 +356,28 @@ class StorageDaemon:
         if self._qmp is not None:
             self._qmp.close()
             self._qmp = None
+
+
+async def _run(places: Places, options: list[str], pid_file: str) -> asyncio.subprocess.Process:
+    log = f"{places.paths.log_dir}/{_LOG}"
+    with open(log, "ab", opener=_private) as said:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                PROGRAM,
+                *options,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=places.directory,
+                start_new_session=True,
+            )
+        except OSError as err:
+            raise BlockDeviceError(
+                f"{PROGRAM} cannot be started: {err.strerror}; install the package qemu-system-common"
+            ) from err
+    text = f"{process.pid} {process_start(process.pid)}\n"
+    write_atomically(pid_file, text.encode(), mode=0o600, durable=False)
+    return process
 
 
 async def _has_node(qmp: Qmp, name: str) -> bool:

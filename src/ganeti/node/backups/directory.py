@@ -7,8 +7,8 @@
     disk0.0.index            where they are
 
 A backup that is being made has ``.new`` after its id. `merge` writes files of another generation beside those there
-are; the next manifest names it, and takes the others away. ``DIRECTORY/store-id`` tells whether two nodes have the same
-file system mounted there.
+are; the next manifest names it, and takes the others away. ``DIRECTORY/.store-id`` tells whether two nodes have the
+same file system mounted there.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from ganeti.node.storage import image_io
 from ganeti.system.files import read_if_there, write_atomically
 
 UNFINISHED = ".new"
-MANIFEST, PROOF, IDENTITY = "manifest.json", "proof.json", "store-id"
+MANIFEST, PROOF, IDENTITY = "manifest.json", "proof.json", ".store-id"
 _IDENTITY = re.compile(rb"[0-9a-f]{32}")
 _ANSWER_BYTES = 4 * 1024 * 1024
 _WINDOW_CHUNKS = 1024
@@ -253,7 +253,7 @@ def _identity(top: str) -> str:
 
 def _identify(top: str) -> None:
     """Write the file, whole at once; of several nodes that do so one is first."""
-    fresh = f"{top}/.{IDENTITY}.{secrets.token_hex(4)}"
+    fresh = f"{top}/{IDENTITY}.{secrets.token_hex(4)}"
     try:
         write_atomically(fresh, secrets.token_hex(16).encode(), mode=0o600)
         with contextlib.suppress(FileExistsError):

@@ -405,6 +405,47 @@ def test_cleaning_up_names_the_node_that_does_not_answer(ctx: FakeContext) -> No
         run(FailoverInstance(instance_name="web1", cleanup=True), ctx)
 
 
+def test_cleaning_up_finds_a_guest_on_a_node_that_is_being_drained(ctx: FakeContext) -> None:
+    """A node is drained first, and its guests leave then: this is where an interrupted migration leaves them."""
+    view = ctx.config.view()
+    view.put("nodes", "uuid-node1", replace(view.node("uuid-node1"), drained=True))
+    run(MigrateInstance(instance_name="web1", cleanup=True), ctx)
+    assert primary(ctx) == "node1" and ctx.lines[-1] == "* instance running on node1"
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: RUNNING if name in ("node1", "node2") else None
+    with pytest.raises(ExecutionError, match="node1, node2: stop it"):
+        run(MigrateInstance(instance_name="web1", cleanup=True), ctx)
+    assert primary(ctx) == "node1"
+
+
+def test_cleaning_up_lets_a_guest_go_on_that_stands_before_its_switchover(ctx: FakeContext) -> None:
+    states = {"node1": "paused", "node2": "incoming"}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest(state=states[name]) if name in states else None
+    run(MigrateInstance(instance_name="web1", cleanup=True), ctx)
+    story = steps(ctx)
+    assert story.index("node2 instance_finalize_migration_dst") < story.index("node1 instance_finalize_migration_src")
+    assert primary(ctx) == "node1"
+
+
+def test_cleaning_up_completes_an_arrival_that_was_not_written_down(ctx: FakeContext) -> None:
+    told: list[tuple[str, bool]] = []
+    ctx.nodes.handlers["instance_finalize_migration_dst"] = lambda name, success, **_: (
+        told.append((name, success)) or {"settled": success}
+    )
+    states = {"node1": "postmigrate", "node2": "running"}
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest(state=states[name]) if name in states else None
+    run(MigrateInstance(instance_name="web1", cleanup=True), ctx)
+    assert told == [("node1", False), ("node3", False), ("node2", True)]
+    assert primary(ctx) == "node2"
+
+
+def test_cleaning_up_a_failover_of_a_guest_that_never_migrates(ctx: FakeContext) -> None:
+    traits = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_migrate=False)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, hypervisors={"pretend": traits})
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: RUNNING if name == "node2" else None
+    run(FailoverInstance(instance_name="web1", cleanup=True), ctx)
+    assert primary(ctx) == "node2" and not [line for line in ctx.story if "finalize" in line]
+
+
 def test_options_about_secondary_nodes_say_that_there_is_none(ctx: FakeContext) -> None:
     run(RebootInstance(instance_name="web1", reboot_type="hard", ignore_secondaries=True), ctx)
     run(StartInstance(instance_name="web1", force=True), ctx)

@@ -342,6 +342,17 @@ def test_a_failover_to_a_copy_that_is_behind_is_refused_while_the_guest_runs(ctx
     assert ctx.nodes.guests == {("node1", "web1")}
 
 
+def test_a_guest_that_is_never_migrated_stays_while_the_other_copy_is_behind(ctx: Context) -> None:
+    run(wanted(start=False, beparams={"always_failover": True}), ctx)
+    ctx.nodes.dead.add("node2")
+    run(StartInstance(instance_name="web1", force=True), ctx)
+    ctx.nodes.dead.clear()
+    ctx.story.clear()
+    with pytest.raises(PrerequisiteError, match=r"disk 0 of web1 on node2 is behind: .* --wait-for-sync web1 first"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    assert "node1 instance_shutdown" not in ctx.story
+
+
 @pytest.mark.parametrize("offline", [True, False])
 def test_a_failover_from_a_lost_node_goes_on_with_one_copy(ctx: Context, offline: bool) -> None:
     run(wanted(), ctx)

@@ -145,10 +145,10 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
             )
         if answers:
             require_one_moment(instance)
-            await _require_equal_copies(ctx, view, instance)
+            await require_equal_copies(ctx, view, instance)
         target_uuid = await choose_target(ctx, move_request(self))
         if answers:
-            await _require_reached_disks(ctx, view, instance, target_uuid)
+            await require_reached_disks(ctx, view, instance, target_uuid)
         if not answers and not self.ignore_consistency:
             await _require_newest_copies(ctx, view, instance, target_uuid)
         return Facts(target_uuid, answers)
@@ -185,7 +185,7 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
         await move_stopped(ctx, checked, shutdown_timeout_s=float(self.shutdown_timeout), steal=checked.source_gone)
 
 
-async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instance: Instance) -> None:
+async def require_equal_copies(ctx: OperationContext, view: ConfigView, instance: Instance) -> None:
     """Raise `PrerequisiteError`, while the guest still runs, where a secondary's copy lacks what the primary's has.
 
     Where the primary's own copy cannot be used, the secondary's is the only good one.
@@ -201,7 +201,7 @@ async def _require_equal_copies(ctx: OperationContext, view: ConfigView, instanc
                 )
 
 
-async def _require_reached_disks(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
+async def require_reached_disks(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
     """Raise `PrerequisiteError`, while the guest still runs, where the target cannot look at a shared disk."""
     if not ctx.catalogue.template(view.disk_template(instance)).shared:
         return

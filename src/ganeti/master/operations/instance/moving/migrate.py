@@ -136,7 +136,13 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
         if self.cleanup:
             return Facts(instance.primary_node, running)
-        return Facts(await choose_target(ctx, move_request(self)), running)
+        by_failover = _by_failover(view, instance, running)
+        if by_failover:
+            await failover.require_equal_copies(ctx, view, instance)
+        target_uuid = await choose_target(ctx, move_request(self))
+        if by_failover:
+            await failover.require_reached_disks(ctx, view, instance, target_uuid)
+        return Facts(target_uuid, running)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         instance = view.find_instance(move_request(self).instance)
@@ -152,7 +158,6 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                 f"Instance {instance.name} is not running on {spec.primary_node}: start it first, or fail it over",
                 WRONG_STATE,
             )
-        backend = inheritance.instance_be(view.cluster, instance)
         return Checked(
             instance=instance,
             spec=spec,
@@ -162,7 +167,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                 memory_mib=facts.running.memory_mib if facts.running is not None else 0,
                 live=self._is_live(spec),
             ),
-            by_failover=facts.running is None or backend["always_failover"],
+            by_failover=_by_failover(view, instance, facts.running),
             chosen=not view.secondary_nodes(instance) and move_request(self).target_node is None,
         )
 
@@ -231,3 +236,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         if self.live is not None:
             return self.live
         return (self.mode or spec.hvparams.get("migration_mode", "live")) == "live"
+
+
+def _by_failover(view: ConfigView, instance: Instance, running: FoundInstance | None) -> bool:
+    return running is None or bool(inheritance.instance_be(view.cluster, instance)["always_failover"])

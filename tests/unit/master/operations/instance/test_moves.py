@@ -461,6 +461,14 @@ def test_what_is_left_of_a_guest_gets_the_time_that_was_asked_for(ctx: FakeConte
     assert given == [7.0]
 
 
+def test_a_paused_guest_is_not_powered_off_by_a_start(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: {**RUNNING, "state": "paused"}
+    run(StartInstance(instance_name="web1"), ctx)
+    assert "node1 instance_shutdown" not in ctx.story
+    assert not ctx.records, "a failure does not end it either"
+    assert any("gnt-instance reboot web1" in line for line in ctx.lines)
+
+
 def _with_balloon(ctx: FakeContext) -> None:
     traits = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_balloon=True)
     ctx.catalogue = dataclasses.replace(ctx.catalogue, hypervisors={"pretend": traits})

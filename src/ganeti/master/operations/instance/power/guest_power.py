@@ -30,12 +30,20 @@ async def start_on_primary(
 ) -> None:
     """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks.
 
-    What is left of a guest that has ended by itself is stopped first, within *shutdown_timeout_s*.
+    What is left of a guest that has ended by itself is stopped first, within *shutdown_timeout_s*. One that is paused,
+    by an administrator or because a disk is full, has not ended.
     """
     node_uuid = spec.primary_node_uuid
     running = await ask(ctx.nodes, node_uuid, InstanceInfo(instance=spec))
     if running is not None and running.state == "running":
         ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
+        return
+    if running is not None and running.state == "paused":
+        await ask(ctx.nodes, node_uuid, InstanceStart(instance=spec, paused=paused))  # if it was never complete
+        ctx.log.info(
+            f"{spec.name} is already on {spec.primary_node}; if it is paused, it stays so: gnt-instance reboot "
+            f"{spec.name} starts it anew"
+        )
         return
     await require_bridges(ctx, node_uuid, spec)
     if running is not None:

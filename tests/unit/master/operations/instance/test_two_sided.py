@@ -33,7 +33,7 @@ from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
 from ganeti.master.queue.unwinding import unwind
-from ganeti.model.node_calls.disks import FAULTY, UNCERTAIN, DiskStatus
+from ganeti.model.node_calls.disks import FAULTY, SYNCING, UNCERTAIN, DiskStatus
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CLUSTER_KEY, TERM
 from ganeti.model.traits import Catalogue
@@ -547,6 +547,26 @@ def test_a_copy_stays_where_that_of_a_running_guest_is_bad(
     with pytest.raises(ExecutionError, match=f"The copy of disk 1 of web1 on node1 is {word}, so that on node2 may be"):
         run(elsewhere(mode="replace_on_secondary", remote_node=None), ctx)
     assert not any("blockdev_renew" in line for line in ctx.story), "disk 0 is not made anew either"
+    assert ctx.nodes.roles() == before
+
+
+def test_a_guest_keeps_the_copy_that_it_reads_from(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failover to a copy that is behind, the guest reads from the other node what its own lacks still."""
+    run(wanted(), ctx)
+    before, find = ctx.nodes.roles(), PairedDisks.find
+
+    async def behind(self: PairedDisks, disk: DiskSpec) -> DiskStatus | None:
+        if self.world.node_name != "node1":
+            return await find(self, disk)
+        return DiskStatus(dev_path="/dev/drbd1", is_degraded=True, ldisk_status=SYNCING)
+
+    monkeypatch.setattr(PairedDisks, "find", behind)
+    ctx.records.clear()
+    ctx.story.clear()
+    with pytest.raises(ExecutionError, match="disk 0 of web1 on node1 is incomplete, so that on node2 may be the only"):
+        run(elsewhere(), ctx)
+    assert not any("instance_disks_assemble" in line for line in ctx.story), "nobody is parted from the other copy"
+    unwound(ctx)
     assert ctx.nodes.roles() == before
 
 

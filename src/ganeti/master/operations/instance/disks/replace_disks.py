@@ -4,6 +4,7 @@
 The copy that leaves, or is made anew, is removed after the new one holds everything.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -224,6 +225,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
                     await push_undo(ctx, [step])
                     await take(ctx, step)
         await self._open_as_they_are(ctx, checked, old)
+        await self._require_good(ctx, checked, checked.spec.disks, old.primary, old.secondaries[0])
         if checked.instance.disks_active:
             for record in old.reopen():
                 await ctx.undo.push(record)
@@ -250,7 +252,9 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         side, other = plan_now.primary, plan_now.secondaries[0]
         if not checked.on_primary:
             side, other = other, side
-        await self._require_good(ctx, checked, other, side)
+        await self._require_good(
+            ctx, checked, [disk for disk in checked.spec.disks if disk.uuid in checked.bad], other, side
+        )
         snapshots = await snapshots_on(ctx, side, other)
         if checked.instance.disks_active:
             for record in plan_now.reopen():
@@ -305,11 +309,11 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             for step in new.close():
                 await take(ctx, step)
 
-    async def _require_good(self, ctx: OperationContext, checked: Checked, kept: Side, renewed: Side) -> None:
-        """Raise `ExecutionError` where a copy that is to stay has not everything, before any other is made anew."""
-        for disk in checked.spec.disks:
-            if disk.uuid not in checked.bad:
-                continue
+    async def _require_good(
+        self, ctx: OperationContext, checked: Checked, disks: Sequence[DiskSpec], kept: Side, renewed: Side
+    ) -> None:
+        """Raise `ExecutionError` where a copy that is to stay has not everything, before any other is given up."""
+        for disk in disks:
             status = await ask(ctx.nodes, kept.node_uuid, BlockdevFind(disk=disk))
             if status is None or status.ldisk_status != GOOD:
                 what = "missing" if status is None else "unusable" if status.ldisk_status == FAULTY else "incomplete"

@@ -98,6 +98,24 @@ def test_a_disk_that_is_there_is_not_touched(ctx: FakeContext) -> None:
     assert "node1 blockdev_create" not in ctx.story
 
 
+def test_an_allocator_leaves_no_disk_behind_on_a_node_that_is_being_drained(
+    ctx: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To harep a drained node is like one that is offline, and a reinstallation would follow."""
+
+    async def place(*_: Any, **__: Any) -> list[str]:
+        return ["node2"]
+
+    monkeypatch.setattr("ganeti.master.allocation.place", place)
+    config = ctx.config.config
+    config.put("nodes", "uuid-node1", replace(config.node("uuid-node1"), drained=True))
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: disk_status(size_mib=64) if name == "node1" else None
+    with pytest.raises(PrerequisiteError, match="Disk 0 of web1 is there"):
+        recreate(ctx, iallocator="hail")
+    recreate(ctx, nodes=["node2"])
+    assert instance(ctx).primary_node == "uuid-node2", "who names the node has decided"
+
+
 def test_what_cannot_be_made_changes_nothing(ctx: FakeContext) -> None:
     ctx.nodes.handlers["blockdev_create"] = BlockDeviceError("no space left")
     with pytest.raises(BlockDeviceError):

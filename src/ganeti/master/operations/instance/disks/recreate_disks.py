@@ -152,7 +152,10 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         if not view.node(instance.primary_node).offline:
             running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
         found = []
-        for uuid in nodes or view.instance_nodes(instance):
+        looked_at = list(nodes or view.instance_nodes(instance))
+        if self.iallocator:  # nobody said that what is on its own nodes may be left behind
+            looked_at = list(dict.fromkeys([*looked_at, *view.instance_nodes(instance)]))
+        for uuid in looked_at:
             if view.node(uuid).offline:
                 continue
             for disk in spec.disks:

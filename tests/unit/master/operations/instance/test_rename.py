@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_files_then_name_then_the_system_on_them(ctx: FakeContext) -> None:
     assert ctx.story == [
         "node1 instance_info",
         "node1 blockdev_getdimensions",
-        "undo: give disk 0 of web1 its former name",
+        "undo: give disk 0 of web1 its former name on node1",
         "node1 blockdev_rename",
         "commit RenameInstance settles",
         "undo: close the disks of db1",
@@ -71,6 +72,43 @@ def test_the_undo_gives_the_file_its_former_name(ctx: FakeContext) -> None:
     assert record.call == "blockdev_rename"
     assert record.arguments["disk"].logical_id[1] == before.replace("/web1/", "/db1/")
     assert record.arguments["logical_id"][1] == before == path(ctx)
+
+
+def mirrored(ctx: FakeContext) -> None:
+    """web1 has a copy of its disk on node2, too."""
+    common = ctx.catalogue.template("common")
+    two = dataclasses.replace(common, name="two", shared=False, node_count=2)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, templates={**ctx.catalogue.templates, "two": two})
+    config = ctx.config.config
+    [disk] = config.instance_disks(config.find_instance("web1"))
+    config.put("disks", disk.uuid, replace(disk, dev_type="two", nodes=["uuid-node1", "uuid-node2"]))
+
+
+def test_both_copies_of_a_disk_move(ctx: FakeContext) -> None:
+    mirrored(ctx)
+    rename(ctx)
+    assert [line for line in ctx.story if "former name" in line or "blockdev_rename" in line] == [
+        "undo: give disk 0 of web1 its former name on node1",
+        "node1 blockdev_rename",
+        "undo: give disk 0 of web1 its former name on node2",
+        "node2 blockdev_rename",
+    ]
+
+
+def test_a_copy_that_cannot_move_stops_it(ctx: FakeContext) -> None:
+    mirrored(ctx)
+    own = ctx.nodes.handlers["blockdev_getdimensions"]
+    assert callable(own)
+    ctx.nodes.handlers["blockdev_getdimensions"] = lambda name, disks: (
+        own(name, disks) if name == "node1" else [None] * len(disks)
+    )
+    with pytest.raises(PrerequisiteError, match="Disk 0 of web1 is not on node2"):
+        rename(ctx)
+    config = ctx.config.config
+    config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), offline=True, master_candidate=False))
+    with pytest.raises(PrerequisiteError, match="Node node2 is marked offline: its copies"):
+        rename(ctx)
+    assert not ctx.records and "/web1/" in path(ctx)
 
 
 def test_a_failed_script_is_told_and_the_name_stays(ctx: FakeContext) -> None:

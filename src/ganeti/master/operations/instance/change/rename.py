@@ -13,11 +13,17 @@ from msgspec import structs
 
 from ganeti.base.command import Command
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.master.disk_plan import Side
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
-from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
+from ganeti.master.operations.instance.existing import (
+    guest_on_primary,
+    instance_and_nodes,
+    require_online,
+    require_stopped,
+)
 from ganeti.master.operations.instance.os.script_output import tell_new_name
 from ganeti.master.operations.instance.wanted import creation_input as creation
 from ganeti.master.operations.instance.wanted.creation_checks import refuse_used_address
@@ -132,7 +138,11 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         refuse_used_name(view, instance, name)
         require_stopped(instance, facts, "renamed")
         spec = instance_spec(view, ctx.catalogue, instance)
-        return Checked(instance, spec, name, moved_disks(ctx.catalogue, spec, name))
+        moved = moved_disks(ctx.catalogue, spec, name)
+        if moved and not instance.forthcoming:
+            for uuid in view.secondary_nodes(instance):
+                require_online(view, uuid, "its copies of the disks cannot be renamed: bring it back, or replace it")
+        return Checked(instance, spec, name, moved)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = list(dict.fromkeys([view.cluster.master_node, *view.instance_nodes(checked.instance)]))
@@ -159,15 +169,19 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             return
         there = [disk for disk, _ in checked.moved]
         then = [structs.replace(disk, logical_id=logical_id) for disk, logical_id in checked.moved]
-        sizes = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevGetdimensions(disks=[*there, *then]))
-        for index, disk in enumerate(there):
-            _refuse_files(spec, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
+        plan_now = plan_of(ctx, spec)
+        sides = [plan_now.primary, *plan_now.secondaries]
+        for side in sides:
+            sizes = await ask(ctx.nodes, side.node_uuid, BlockdevGetdimensions(disks=[*there, *then]))
+            for index, disk in enumerate(there):
+                _refuse_files(side, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
         ctx.log.info("* renaming the files of its disks...")
-        for disk, renamed in zip(there, then, strict=True):
-            sentence = f"give disk {disk.index} of {spec.name} its former name"
-            back = BlockdevRename(disk=renamed, logical_id=disk.logical_id)
-            await ctx.undo.push(UndoNodeCall.of(sentence, spec.primary_node_uuid, back))
-            await ask(ctx.nodes, spec.primary_node_uuid, BlockdevRename(disk=disk, logical_id=renamed.logical_id))
+        for side in sides:
+            for disk, renamed in zip(there, then, strict=True):
+                sentence = f"give disk {disk.index} of {spec.name} its former name on {side.node_name}"
+                back = BlockdevRename(disk=renamed, logical_id=disk.logical_id)
+                await ctx.undo.push(UndoNodeCall.of(sentence, side.node_uuid, back))
+                await ask(ctx.nodes, side.node_uuid, BlockdevRename(disk=disk, logical_id=renamed.logical_id))
 
     async def _tell_system(self, checked: Checked, ctx: OperationContext) -> None:
         """Run the rename script of its OS; a failure is only told, since the instance has its new name."""
@@ -184,15 +198,15 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         await close_disks(ctx, spec)
 
 
-def _refuse_files(spec: InstanceSpec, disk: DiskSpec, renamed: DiskSpec, *, present: Any, taken: Any) -> None:
+def _refuse_files(side: Side, disk: DiskSpec, renamed: DiskSpec, *, present: Any, taken: Any) -> None:
     """Raise `PrerequisiteError` unless a file can move: its undo could not tell what was there before."""
     if present is None:
         raise PrerequisiteError(
-            f"Disk {disk.index} of {spec.name} is not on {spec.primary_node} ({disk.logical_id[-1]}), so it cannot be "
-            "renamed: mount its directory, or recreate the disk",
+            f"Disk {disk.index} of {side.spec.name} is not on {side.node_name} ({disk.logical_id[-1]}), so it cannot "
+            "be renamed: mount its directory, or recreate the disk",
             WRONG_STATE,
         )
     if taken is not None:
         raise PrerequisiteError(
-            f"There is a file {renamed.logical_id[-1]} on {spec.primary_node} already: move it away", WRONG_STATE
+            f"There is a file {renamed.logical_id[-1]} on {side.node_name} already: move it away", WRONG_STATE
         )

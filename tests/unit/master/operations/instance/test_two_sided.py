@@ -393,6 +393,38 @@ def test_a_lost_node_is_not_replaced_by_one_with_an_older_copy(ctx: Context) -> 
     assert ("node2", "web1") in ctx.nodes.guests
 
 
+@pytest.mark.parametrize(
+    ("status", "word", "is_useless"),
+    [
+        (None, "is missing, so it cannot be used: bring node1 back", True),
+        (FAULTY, "is not complete, so it cannot be used: bring node1 back", True),
+        (UNCERTAIN, "lacks something of what node1 wrote: bring node1 back, or add --ignore-consistency", False),
+    ],
+)
+def test_a_lost_node_is_not_replaced_by_one_whose_copy_is_no_good(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch, status: int | None, word: str, is_useless: bool
+) -> None:
+    run(wanted(), ctx)
+    view = ctx.config.view()
+    view.put("nodes", ONE, replace(view.node(ONE), offline=True))
+    ctx.nodes.dead.add("node1")
+
+    async def find(self: PairedDisks, disk: DiskSpec) -> DiskStatus | None:
+        return None if status is None else DiskStatus(dev_path="/dev/drbd1", ldisk_status=status)
+
+    monkeypatch.setattr(PairedDisks, "find", find)
+    with pytest.raises(PrerequisiteError, match=f"The copy of disk 0 of web1 on node2 {word}"):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert view.find_instance("web1").primary_node == ONE
+    if is_useless:
+        with pytest.raises(PrerequisiteError, match="cannot be used"):
+            run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+        assert view.find_instance("web1").primary_node == ONE
+    else:
+        run(FailoverInstance(instance_name="web1", ignore_consistency=True), ctx)
+        assert view.find_instance("web1").primary_node == TWO
+
+
 def test_a_disk_grows_on_both_nodes_or_on_none(ctx: Context) -> None:
     run(wanted(), ctx)
     grow = GrowDisk(instance_name="web1", disk=0, amount=8, ignore_ipolicy=True)

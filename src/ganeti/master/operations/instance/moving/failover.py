@@ -43,7 +43,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.disks import FAULTY, BlockdevFind, BlockdevFindEach, FoundDisk
+from ganeti.model.node_calls.disks import FAULTY, GOOD, BlockdevFind, BlockdevFindEach, FoundDisk
 from ganeti.model.node_calls.instances import InstanceDisksSteal
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -149,8 +149,8 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
         target_uuid = await choose_target(ctx, move_request(self))
         if answers:
             await require_reached_disks(ctx, view, instance, target_uuid)
-        if not answers and not self.ignore_consistency:
-            await _require_newest_copies(ctx, view, instance, target_uuid)
+        if not answers:
+            await _require_usable_copies(ctx, view, instance, target_uuid, older=self.ignore_consistency)
         return Facts(target_uuid, answers)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Move:
@@ -216,17 +216,33 @@ async def require_reached_disks(ctx: OperationContext, view: ConfigView, instanc
             )
 
 
-async def _require_newest_copies(ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str) -> None:
-    """Raise `PrerequisiteError` where the lost primary is known to have gone on without the target's copy."""
+async def _require_usable_copies(
+    ctx: OperationContext, view: ConfigView, instance: Instance, target_uuid: str, *, older: bool
+) -> None:
+    """Raise `PrerequisiteError`, while nothing has changed, where the target's copy of a disk cannot be used.
+
+    Unless an *older* one may be, nor may one that lacks something, or that the lost primary is known to have gone on
+    without.
+    """
     source, target = view.node(instance.primary_node).name, view.node(target_uuid).name
-    for disk in instance_spec(view, ctx.catalogue, instance).disks:
-        if disk.generation is None:
-            continue
+    again = ", or add --ignore-consistency to go back to the older state"
+    sides = plan_of(ctx, instance_spec(view, ctx.catalogue, instance)).secondaries
+    for disk in next((side.spec.disks for side in sides if side.node_uuid == target_uuid), []):
         status = await ask(ctx.nodes, target_uuid, BlockdevFind(disk=disk))
-        if status is not None and status.generation is not None and status.generation < disk.generation:
+        copy = f"The copy of disk {disk.index} of {instance.name} on {target}"
+        if status is None or status.ldisk_status == FAULTY:
+            what = "missing" if status is None else "not complete"
+            raise PrerequisiteError(f"{copy} is {what}, so it cannot be used: bring {source} back", WRONG_STATE)
+        if older:
+            continue
+        if status.ldisk_status != GOOD:
             raise PrerequisiteError(
-                f"The copy of disk {disk.index} of {instance.name} on {target} is older than that on {source}, which "
-                f"went on without it: bring {source} back, or add --ignore-consistency to go back to the older state",
+                f"{copy} lacks something of what {source} wrote: bring {source} back{again}", WRONG_STATE
+            )
+        known, own = disk.generation, status.generation
+        if known is not None and own is not None and own < known:
+            raise PrerequisiteError(
+                f"{copy} is older than that on {source}, which went on without it: bring {source} back{again}",
                 WRONG_STATE,
             )
 

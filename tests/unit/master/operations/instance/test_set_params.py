@@ -417,6 +417,15 @@ def test_a_disk_is_detached_and_attached_again(ctx: FakeContext) -> None:
         run(modify(disks=[["detach", 0, {}]]), ctx)
 
 
+def test_a_disk_that_another_job_makes_is_not_attached(ctx: FakeContext) -> None:
+    run(modify(disks=[["modify", 0, {"name": "data"}], ["detach", 0, {}]]), ctx)
+    [disk] = ctx.config.view().disks()
+    ctx.config.config.put("disks", disk.uuid, replace(disk, forthcoming=True))
+    for wanted in ({"name": "data"}, {"uuid": disk.uuid}):
+        with pytest.raises(PrerequisiteError, match="No disk is called"):
+            run(modify(disks=[["attach", 0, wanted]]), ctx)
+
+
 def test_the_first_disk_of_an_instance_names_its_template(ctx: FakeContext) -> None:
     run(modify(disks=[["remove", 0, {}]]), ctx)
     for wanted in ({}, {"dev_type": "none"}):

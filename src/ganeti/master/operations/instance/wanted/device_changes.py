@@ -260,6 +260,8 @@ def _detached(
     used = {uuid: instance.name for instance in view.instances() for uuid in instance.disks}
     held = {disk.uuid for disk in now}
     found = [disk for disk in view.disks() if wanted[0] in (disk.uuid, disk.name) and disk.uuid not in held]
+    # A forthcoming one of no instance is being made by a job, which removes it where it fails.
+    found = [disk for disk in found if not disk.forthcoming or disk.uuid in used]
     free = [disk for disk in found if disk.uuid not in used]
     if not found:
         raise PrerequisiteError(f"No disk is called '{wanted[0]}': see gnt-instance info", UNKNOWN_ENTITY)

@@ -28,6 +28,7 @@ from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
 from ganeti.master.operations.instance.disks.replace_disks import ReplaceDisks
 from ganeti.master.operations.instance.moving.failover import FailoverInstance
 from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.master.operations.instance.power.shutdown import ShutdownInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.master.operations.instance.remove import RemoveInstanceOperation
 from ganeti.master.queue.job_log import JobLog
@@ -443,6 +444,19 @@ def test_a_start_needs_its_secondary_unless_told_otherwise(ctx: Context) -> None
         run(StartInstance(instance_name="web1"), ctx)
     run(StartInstance(instance_name="web1", force=True), ctx)
     assert ctx.nodes.roles() == [{"node1": PRIMARY, "node2": CLOSED}] * 2
+
+
+def test_a_guest_started_without_a_mark_keeps_its_disks(ctx: Context) -> None:
+    """As gnt-cluster epo stops and starts all of them."""
+    run(wanted(), ctx)
+    run(ShutdownInstance(instance_name="web1", no_remember=True), ctx)
+    run(StartInstance(instance_name="web1", no_remember=True), ctx)
+    assert ctx.config.view().find_instance("web1").disks_active
+    run(elsewhere(), ctx)
+    assert ctx.nodes.roles() == [{"node1": PRIMARY, "node3": SECONDARY}] * 2
+    run(ShutdownInstance(instance_name="web1", no_remember=True), ctx)
+    run(FailoverInstance(instance_name="web1"), ctx)
+    assert ctx.config.view().find_instance("web1").disks_active, "it runs on the other node"
 
 
 def test_removal_removes_both_copies(ctx: Context) -> None:

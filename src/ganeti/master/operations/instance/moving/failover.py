@@ -15,7 +15,7 @@ from ganeti.master import allocation
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
-from ganeti.master.operations.changes import SetPrimaryNode
+from ganeti.master.operations.changes import SetInstanceState, SetPrimaryNode
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, plan_of
 from ganeti.master.operations.instance.existing import reachable, require_bridges, require_one_moment
 from ganeti.master.operations.instance.moving.cleanup import clean_up
@@ -283,4 +283,6 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     if should_run:
         ctx.log.info(f"* starting the instance on the target node {move.target_name}")
         await start_on_primary(ctx, moved, ignore_secondaries=steal)
+        if not move.instance.disks_active:  # it was shut down without being marked as down
+            await ctx.config.commit(SetInstanceState(instance_uuid=spec.uuid, disks_active=True), settles=True)
     await ctx.config.commit(arrive, settles=True)

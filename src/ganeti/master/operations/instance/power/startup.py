@@ -126,5 +126,7 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             shutdown_timeout_s=float(self.shutdown_timeout),
             ignore_secondaries=self.force,
         )
-        if not self.no_remember:
-            await ctx.config.commit(mark, settles=True)
+        # That the disks are open is no wish: jobs that do not know it close them under the guest.
+        await ctx.config.commit(
+            SetInstanceState(instance_uuid=spec.uuid, disks_active=True) if self.no_remember else mark, settles=True
+        )

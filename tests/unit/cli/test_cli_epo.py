@@ -18,6 +18,9 @@ def _cluster(master, *nodes, states=()):
     master.answers["Query"] = query
     master.job(None)
     master.answers["SubmitManyJobs"] = lambda jobs: [[True, 14] for _ in jobs]
+    pause = [None]
+    master.answers["QueryConfigValues"] = lambda names: list(pause)
+    master.answers["SetWatcherPause"] = lambda until: pause.__setitem__(0, until)
 
 
 def test_what_runs_is_stopped_before_its_nodes_and_the_master_stays_on(gnt, master):
@@ -31,6 +34,10 @@ def test_what_runs_is_stopped_before_its_nodes_and_the_master_stays_on(gnt, mast
     ran = gnt("gnt-cluster epo -f --all --shutdown-timeout 2m --oob-timeout 9")
     assert (ran.status, "Node n1 is the master and stays on" in ran.out) == (1, True)
     assert "Node n3 stays on: set its node parameter oob_program first" in ran.err
+    methods = [method for method, _ in master.requests]
+    assert methods.index("SetWatcherPause") < methods.index("SubmitManyJobs"), "it would start again what is stopped"
+    assert [until is None for (until,) in master.calls("SetWatcherPause")] == [False]
+    assert "'gnt-cluster epo --on' and 'gnt-cluster watcher continue' end that" in ran.out
     stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "no_remember": True, "timeout": 120}
     assert master.submitted() == [
         {**stop, "instance_name": "web1"},
@@ -50,6 +57,16 @@ def test_nodes_are_back_before_anything_is_started(gnt, master, monkeypatch):
         {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n2", "offline": False, "auto_promote": True},
         {"OP_ID": "OP_INSTANCE_STARTUP", "no_remember": True, "instance_name": "web2"},
     ]
+
+
+def test_the_watcher_goes_on_when_some_nodes_are_off_and_when_all_are_back(gnt, master, monkeypatch):
+    _cluster(master, _node("n2", instances=["web2"]), states=[("web2", "up")])
+    assert gnt("gnt-cluster epo -f n2").status == 0
+    assert [until is None for (until,) in master.calls("SetWatcherPause")] == [False, True]
+    master.answers["QueryConfigValues"] = lambda names: [2e9]
+    monkeypatch.setattr("ganeti.cli.commands.cluster.power._answers", lambda address: True)
+    assert "The watcher is no longer paused." in gnt("gnt-cluster epo -f --on --all").out
+    assert master.calls("SetWatcherPause")[-1] == [None]
 
 
 def test_a_node_that_does_not_come_back_stays_offline_and_nothing_starts(gnt, master, monkeypatch):

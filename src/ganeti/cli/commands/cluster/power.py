@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 REACHABLE_WITHIN_S = 900.0
 _LOOK_EVERY_S = 1.0
+PAUSE_S, SHORT_PAUSE_S = 7 * 86400.0, 3600.0
+"""How long the watcher is paused where all nodes are switched off, and where it goes on when some are."""
 _FIELDS = ["name", "pip", "master", "offline", "powered", "pinst_list", "sinst_list"]
 
 
@@ -71,6 +73,23 @@ def _running(call: Invocation, nodes: Sequence[_Node]) -> list[str]:
 
 
 def _switch_off(call: Invocation, nodes: Sequence[_Node], instances: Sequence[str]) -> int:
+    """The watcher is paused: it would start at once what stops, and nodes would lose their power under their guests."""
+    before_s, everything = _paused_until(call), bool(call.get("all"))
+    until_s = max(time.time() + (PAUSE_S if everything else SHORT_PAUSE_S), before_s or 0.0)
+    call.client.call("SetWatcherPause", until_s)
+    if everything:
+        out(
+            f"The watcher is paused until {time.ctime(until_s)}, so that the instances stay stopped: 'gnt-cluster epo "
+            "--on' and 'gnt-cluster watcher continue' end that"
+        )
+    try:
+        return _stop_and_switch_off(call, nodes, instances)
+    finally:
+        if not everything:  # what is on nodes that are off, and so marked offline, is not started
+            _pause_again(call, before_s)
+
+
+def _stop_and_switch_off(call: Invocation, nodes: Sequence[_Node], instances: Sequence[str]) -> int:
     timeout_s = call.get("shutdown_timeout")
     given = {} if timeout_s is None else {"timeout": timeout_s}
     stop = {"OP_ID": "OP_INSTANCE_SHUTDOWN", "no_remember": True, **given}
@@ -109,7 +128,21 @@ def _switch_on(call: Invocation, nodes: Sequence[_Node], instances: Sequence[str
     if _batch(call, marks) or silent:
         raise Failure("Not all nodes are back, and no instance was started: bring them back, then try again")
     start = {"OP_ID": "OP_INSTANCE_STARTUP", "no_remember": True}
-    return _batch(call, {name: [{**start, "instance_name": name}] for name in instances})
+    status = _batch(call, {name: [{**start, "instance_name": name}] for name in instances})
+    if _paused_until(call) is not None:
+        call.client.call("SetWatcherPause", None)
+        out("The watcher is no longer paused.")
+    return status
+
+
+def _pause_again(call: Invocation, until_s: float | None) -> None:
+    still = until_s is not None and until_s > time.time()
+    call.client.call("SetWatcherPause", until_s if still else None)
+
+
+def _paused_until(call: Invocation) -> float | None:
+    found: float | None = call.client.call("QueryConfigValues", ["watcher_pause"])[0]
+    return found
 
 
 def _oob(call: Invocation) -> dict[str, Any]:

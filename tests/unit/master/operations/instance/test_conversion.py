@@ -13,7 +13,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import LOCAL_DIR, add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, HypervisorError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
 from ganeti.master.operations.instance.wanted.modification import ModifyInstance
@@ -185,11 +185,31 @@ def test_a_running_guest_gets_the_copy_of_its_disk_before_the_old_one_goes(ctx: 
         "node1 instance_mirror_disks",
         "undo: complete the conversion of disks of web1",
         "node1 instance_exchange_disks",
+        "commit ModifyInstance",
         "node1 instance_disks_remove",
         "commit ModifyInstance settles",
     ]
     assert [disk.dev_type for disk in disks(ctx)] == ["local"] and ctx.config.view().get("disks", old.uuid) is None
     assert not [line for line in ctx.lines if "runs as before" in line]
+
+
+def test_a_guest_that_uses_its_new_disks_is_never_started_on_the_old_ones(ctx: FakeContext) -> None:
+    copies(ctx)
+    (old,) = disks(ctx)
+    ctx.nodes.handlers["instance_mirror_disks"] = lambda name, **_: [MirrorProgress(index=0, is_equal=True)]
+    ctx.nodes.handlers["instance_exchange_disks"] = lambda name, **_: DisksExchanged(settled=True)
+    ctx.nodes.handlers["instance_disks_remove"] = NodeUnreachableError("Node node1 does not answer")
+    with pytest.raises(NodeUnreachableError):
+        run(modify(disk_template="local"), ctx)
+    assert [disk.dev_type for disk in disks(ctx)] == ["local"]
+    assert ctx.config.view().get("disks", old.uuid) is not None, "what is not removed yet is known"
+    complete = ctx.records[-1]
+    assert isinstance(complete, UndoNodeCall) and isinstance(complete.settled_change, ModifyInstance)
+    assert not complete.settled_change.removed and complete.settled_call is not None
+    last = complete.settled_call.settled_change
+    assert isinstance(last, ModifyInstance) and last.removed == [old.uuid]
+    asyncio.run(ctx.config.commit(last))
+    assert [disk.dev_type for disk in disks(ctx)] == ["local"] and ctx.config.view().get("disks", old.uuid) is None
 
 
 def test_a_copy_that_fails_under_a_guest_leaves_its_disk(ctx: FakeContext) -> None:

@@ -7,7 +7,7 @@ All of them are exchanged in one step: an instance has disks of one template, wh
 from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
-from ganeti.master.disk_plan import DiskStep, completion
+from ganeti.master.disk_plan import completion
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operations.instance.disks.disk_steps import SYNC_POLL_S, open_disks, plan_of, push_undo, take
 from ganeti.master.operations.instance.wanted.modification import Facts, ModifyInstance
@@ -42,7 +42,9 @@ def is_wanted(
 async def exchange_disks(ctx: OperationContext, old: Instance, spec: InstanceSpec, change: ModifyInstance) -> None:
     """Copy the disks of a guest to those of *spec*, have it use them, and remove the former ones.
 
-    From the exchange on there is no way back: it is completed, and *change* made, whatever dies.
+    From the exchange on there is no way back: it is completed, and *change* made, whatever dies. That the guest has
+    its new disks is written down before the former ones are removed, which a node that does not answer can prevent: a
+    later start on these would lose what was written since.
     """
     before = bare(instance_spec(ctx.config.view(), ctx.catalogue, old))
     node_uuid, disks = before.primary_node_uuid, spec.disks
@@ -61,11 +63,15 @@ async def exchange_disks(ctx: OperationContext, old: Instance, spec: InstanceSpe
             break
         ctx.log.progress("disks are copied", min(done, total - 1), total)
         await ctx.clock.sleep(SYNC_POLL_S)
-    plan = plan_of(ctx, before)
-    exchange = DiskStep(plan.primary, InstanceExchangeDisks(instance=before, disks=disks))
-    removal = plan.remove()
-    finish = DiskStep(plan.primary, InstanceExchangeDisks(instance=before, disks=disks, finish=True))
+    removal = plan_of(ctx, before).remove()
     sentence = f"complete the conversion of disks of {old.name}"
-    await ctx.undo.push(completion([finish, *removal], sentence, change))
-    for step in [exchange, *removal]:
+    exchanged = replace(change, removed=[])
+    finish = InstanceExchangeDisks(instance=before, disks=disks, finish=True)
+    rest = completion(removal, sentence, change)
+    await ctx.undo.push(
+        UndoNodeCall.of(sentence, node_uuid, finish, settled_change=exchanged, settled_call=rest),
+    )
+    await ask(ctx.nodes, node_uuid, InstanceExchangeDisks(instance=before, disks=disks))
+    await ctx.config.commit(exchanged)
+    for step in removal:
         await take(ctx, step)

@@ -343,6 +343,26 @@ def test_a_failover_to_a_copy_that_is_behind_is_refused_while_the_guest_runs(ctx
     assert ctx.nodes.guests == {("node1", "web1")}
 
 
+def test_a_copy_that_falls_behind_while_the_guest_stops_is_not_failed_over_to(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection of both nodes broke meanwhile: neither tells the other, and both call their copy good."""
+    run(wanted(), ctx)
+    ctx.records.clear()
+    find = PairedDisks.find
+
+    async def parted(self: PairedDisks, disk: DiskSpec) -> DiskStatus | None:
+        if self.world.node_name == "node1" and not ctx.nodes.guests:
+            return DiskStatus(dev_path="/dev/drbd1", is_degraded=True)
+        return await find(self, disk)
+
+    monkeypatch.setattr(PairedDisks, "find", parted)
+    with pytest.raises(PrerequisiteError, match="disk 0 of web1 on node2 is behind"):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    unwound(ctx)
+    assert (ctx.nodes.roles(), ctx.nodes.guests) == ([BOTH, BOTH], {("node1", "web1")})
+
+
 def test_a_guest_that_is_never_migrated_stays_while_the_other_copy_is_behind(ctx: Context) -> None:
     run(wanted(start=False, beparams={"always_failover": True}), ctx)
     ctx.nodes.dead.add("node2")

@@ -28,7 +28,7 @@ from ganeti.master.operations.instance.moving.move_target import (
     require_movable,
     secondary_variables,
 )
-from ganeti.master.operations.instance.power.guest_power import start_on_primary, stop_on_primary, undo_by_starting
+from ganeti.master.operations.instance.power.guest_power import end_on_primary, start_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import (
     NODE_OR_ALLOCATOR,
     Allocator,
@@ -260,7 +260,10 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         if should_run:
             await undo_by_starting(ctx, spec)
         ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
-        await stop_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)
+        await end_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)
+        # The guest may have taken minutes: what it wrote last is lost where the other copy fell behind meanwhile.
+        await require_equal_copies(ctx, ctx.config.view(), move.instance)
+        await close_disks(ctx, spec)
         await ctx.undo.push(
             UndoChange(
                 f"make {spec.primary_node} the primary node of {spec.name} again",

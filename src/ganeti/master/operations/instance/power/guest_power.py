@@ -76,6 +76,12 @@ async def start_guest(
 
 async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
     """End the guest and close its disks on the primary node; who waits is told for what, and how long it may take."""
+    await end_on_primary(ctx, spec, timeout_s=timeout_s)
+    await close_disks(ctx, spec)
+
+
+async def end_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
+    """The same, and its disks stay open."""
     node_uuid = spec.primary_node_uuid
     teller = asyncio.ensure_future(_tell_of_waiting(ctx, spec.name, timeout_s))
     try:
@@ -84,7 +90,6 @@ async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_
         )
     finally:
         teller.cancel()
-    await close_disks(ctx, spec)
 
 
 async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -> None:

@@ -243,19 +243,22 @@ async def check_capacity(
     template: TemplateTraits,
     *,
     ignore_memory: bool = False,
+    makes_disks: bool = True,
     copies_on: Sequence[str] = (),
 ) -> int:
     """Refuse what the node cannot hold now, and promise the job what it can; raises `PrerequisiteError` with numbers.
 
+    Disks need space unless they are there already (*makes_disks*): an instance that starts, or comes to its other copy.
     Gives the memory, in MiB, that is free there and promised to nobody else. Nodes in *copies_on* need disk space only.
     Memory promised to other jobs counts as taken, and so does that of instances that are being created.
     """
     memory_mib = 0 if ignore_memory else spec.beparams["maxmem"]
+    needs_space = makes_disks and template.checks_free_space
     wanted = Promise(
         instance=spec.name,
         nodes=[node_uuid, *copies_on],
         memory_mib=memory_mib,
-        disk_mib=sum(disk.size_mib for disk in spec.disks) if template.checks_free_space else 0,
+        disk_mib=sum(disk.size_mib for disk in spec.disks) if needs_space else 0,
         vcpus=spec.beparams["vcpus"],
         disk_template=template.name,
     )
@@ -263,9 +266,10 @@ async def check_capacity(
         promises = await ctx.promises.promised()
         own = [promise for job, promise in promises.held if job == ctx.job.job_id and promise.instance == spec.name]
         others = [promise for job, promise in promises.held if job != ctx.job.job_id]
-        free_mib = await _check_now(ctx, node_uuid, spec, template, others, ignore_memory=ignore_memory)
+        places = template if needs_space else None
+        free_mib = await _check_now(ctx, node_uuid, spec, places, others, ignore_memory=ignore_memory)
         for uuid in copies_on:
-            await _check_now(ctx, uuid, spec, template, others, ignore_memory=True)
+            await _check_now(ctx, uuid, spec, places, others, ignore_memory=True)
         if any(promise.nodes[0] == node_uuid for promise in own):
             return free_mib
         if await ctx.promises.promise([wanted], promises.serial) is None:
@@ -277,12 +281,15 @@ async def _check_now(
     ctx: OperationContext,
     node_uuid: str,
     spec: InstanceSpec,
-    template: TemplateTraits,
+    template: TemplateTraits | None,
     others: Sequence[Promise],
     *,
     ignore_memory: bool,
 ) -> int:
-    """*others* were read before the configuration is: what moves from the one to the other is counted once."""
+    """*template* is that of disks which need space.
+
+    *others* were read before the configuration is: what moves from the one to the other is counted once.
+    """
     view = ctx.config.view()
     node = view.node(node_uuid)
     others = [promise for promise in others if node_uuid in promise.nodes]
@@ -290,9 +297,10 @@ async def _check_now(
         memory = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name, others)
         query = capacity_query(view, ctx.catalogue, template)
         own = [unit.setting for unit in query.storage]
-        needs = _space_by_setting(ctx.catalogue, spec, own) if template.checks_free_space else {}
-        named = [StorageUnit(template=template.name, setting=each) for each in needs if each not in own]
-        query = replace(query, storage=[*query.storage, *named])
+        needs = {} if template is None else _space_by_setting(ctx.catalogue, spec, own)
+        if template is not None:
+            named = [StorageUnit(template=template.name, setting=each) for each in needs if each not in own]
+            query = replace(query, storage=[*query.storage, *named])
         answer = await ask(ctx.nodes, node_uuid, query)
     except NodeCallError as err:
         raise PrerequisiteError(f"Can't get data from node {node.name}: {err}", "environment_error") from err
@@ -303,7 +311,7 @@ async def _check_now(
             f"Not enough memory on node {node.name} for {spec.name}: needed {needed} MiB, available {free} MiB",
             INSUFFICIENT_RESOURCES,
         )
-    if template.checks_free_space:
+    if template is not None:
         taken = sum(promise.disk_mib for promise in others if view.uuid_by_name("instances", promise.instance) is None)
         for unit, found in zip(query.storage, answer.storage, strict=True):
             if (wanted := needs.get(unit.setting, 0)) and found.storage_free is not None:

@@ -453,6 +453,19 @@ def test_options_about_secondary_nodes_say_that_there_is_none(ctx: FakeContext) 
     assert "Instance web1 has no secondary node: --force changes nothing" in ctx.lines
 
 
+@pytest.mark.parametrize("operation", [StartInstance, FailoverInstance, MigrateInstance])
+def test_disks_that_are_there_need_no_space(ctx: FakeContext, operation: Any) -> None:
+    """A volume group is full of the disks of the instances that are on it."""
+    common = dataclasses.replace(ctx.catalogue.template("common"), checks_free_space=True)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, templates={**ctx.catalogue.templates, "common": common})
+    ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=1)
+    if operation is not MigrateInstance:
+        ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(operation(instance_name="web1"), ctx)
+    assert primary(ctx) == ("node1" if operation is StartInstance else "node2")
+    assert all(promise.disk_mib == 0 for _, promise in ctx.held)
+
+
 def test_what_is_left_of_a_guest_gets_the_time_that_was_asked_for(ctx: FakeContext) -> None:
     given: list[float] = []
     ctx.nodes.handlers["instance_info"] = lambda name, **_: {**RUNNING, "state": "shutdown"}

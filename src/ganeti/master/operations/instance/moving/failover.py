@@ -253,7 +253,9 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     reverting = move.instance.reverting
     should_run = move.instance.admin_state == "up" and reverting is None
     template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
-    await allocation.check_capacity(ctx, move.target_uuid, spec, template, ignore_memory=not should_run)
+    await allocation.check_capacity(
+        ctx, move.target_uuid, spec, template, ignore_memory=not should_run, makes_disks=False
+    )
     if should_run:
         await require_bridges(ctx, move.target_uuid, spec)
     if not move.source_gone:

@@ -69,6 +69,9 @@ class Way:
 class GuestMigration:
     """One guest's migration; `accept`, `send` and `settle` are its steps."""
 
+    makes_disks = False
+    """Whether its disks are to be made on the target first."""
+
     def __init__(self, ctx: OperationContext, way: Way) -> None:
         self.ctx = ctx
         self.way = way
@@ -81,7 +84,7 @@ class GuestMigration:
     async def check_nodes(self, template: TemplateTraits, *, same_version: bool) -> int:
         """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
-        free_mib = await allocation.check_capacity(ctx, target.uuid, spec, template)
+        free_mib = await allocation.check_capacity(ctx, target.uuid, spec, template, makes_disks=self.makes_disks)
         await require_bridges(ctx, target.uuid, spec)
         if not same_version:
             return free_mib

@@ -76,6 +76,8 @@ async def check_snapshots(ctx: OperationContext, spec: InstanceSpec) -> None:
 class LiveMove(GuestMigration):
     """A migration with disks."""
 
+    makes_disks = True
+
     async def run(self) -> None:
         """Move the guest; raises `ExecutionError` where it runs on as before."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target

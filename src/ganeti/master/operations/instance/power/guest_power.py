@@ -54,7 +54,7 @@ async def start_on_primary(
             deadline_s=shutdown_timeout_s + MARGIN_S,
         )
     template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
-    await allocation.check_capacity(ctx, node_uuid, spec, template)
+    await allocation.check_capacity(ctx, node_uuid, spec, template, makes_disks=False)
     await start_guest(ctx, spec, paused=paused, ignore_secondaries=ignore_secondaries)
 
 

@@ -364,6 +364,19 @@ def check_name(name: str) -> None:
         raise HypervisorError(f"'{name}' cannot be the name of an instance: it must be a host name")
 
 
+def refuse_another(spec: InstanceSpec, uuid: str) -> None:
+    """Raise `HypervisorError` where the guest of that name is another instance's, by *uuid*.
+
+    A node that was away comes back with guests of instances that were removed meanwhile: one would be taken for the new
+    instance of that name, and write to disks that nobody knows of.
+    """
+    if uuid and uuid != spec.uuid:
+        raise HypervisorError(
+            f"A guest {spec.name} runs on this node that is left from another instance of that name (UUID {uuid}): end "
+            "it there first"
+        )
+
+
 def filled_parameters(hypervisor: Hypervisor, hvparams: dict[str, Any]) -> dict[str, Any]:
     """Check parameters by their declarations and add what is missing at its default.
 

@@ -43,6 +43,19 @@ def test_a_method_fails_on_order_before_or_after_it_acted(fake: FakeHypervisor) 
     asyncio.run(story())
 
 
+def test_a_guest_of_an_earlier_instance_is_not_taken_for_the_new_one(fake: FakeHypervisor) -> None:
+    """The first one was removed while its node was away, and its guest runs on."""
+
+    async def story() -> None:
+        removed = hypervisor_world.instance("fake", uuid="0d6f4f6e-5f0e-4d2c-9b67-6f1c2f3f4a55")
+        await fake.start(removed, [])
+        with pytest.raises(HypervisorError, match=r"left from another instance of that name \(UUID 0d6f4f6e-.*end it"):
+            await fake.start(hypervisor_world.instance("fake"), [])
+        await fake.start(removed, [])
+
+    asyncio.run(story())
+
+
 def test_an_order_can_be_for_one_instance(fake: FakeHypervisor) -> None:
     async def story() -> None:
         order(fake, f"start@{NAME}", "")

@@ -24,6 +24,7 @@ from ganeti.node.hypervisors.interface import (
     Sighting,
     check_name,
     filled_parameters,
+    refuse_another,
 )
 from ganeti.node.hypervisors.root_filesystem import BLKID, MOUNT, UMOUNT, RootFilesystem, root_disk
 from ganeti.node.hypervisors.started_guests import StartedGuest, StartedGuests, started
@@ -66,6 +67,8 @@ class ChrootHypervisor(Hypervisor):
         if paused:
             raise HypervisorError(f"{spec.name} cannot be started paused: the hypervisor chroot has no such state")
         if await self.info(spec.name) is not None:
+            there = self.guests.read(spec.name)
+            refuse_another(spec, there.uuid if there is not None else "")
             return
         disk = root_disk(spec, disks)
         if spec.nics:

@@ -26,6 +26,7 @@ from ganeti.node.hypervisors.interface import (
     RunningInstance,
     Sighting,
     filled_parameters,
+    refuse_another,
 )
 from ganeti.system.boot import boot_identity
 
@@ -75,6 +76,7 @@ class FakeHypervisor(Hypervisor):
             if there is not None and (there.state in ("incoming", "postmigrate") or there.moving):
                 raise HypervisorError(f"{spec.name} is in a migration: end or cancel it first")
             if there is not None and there.state in ("running", "paused"):
+                refuse_another(spec, there.uuid)
                 return
             if len(disks) != len(spec.disks):
                 raise HypervisorError(

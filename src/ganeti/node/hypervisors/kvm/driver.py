@@ -24,6 +24,7 @@ from ganeti.node.hypervisors.interface import (
     RunningInstance,
     Sighting,
     check_name,
+    refuse_another,
 )
 from ganeti.node.hypervisors.kvm import (
     acceleration,
@@ -86,7 +87,7 @@ class KvmHypervisor(Hypervisor):
     async def start(self, spec: InstanceSpec, disks: Sequence[AttachedDisk], *, paused: bool = False) -> None:
         check_name(spec.name)
         places = self.places
-        if await self._runs_already(spec.name):
+        if await self._runs_already(spec):
             return
         await launch.destroy(self.world, places, spec.name)
         made, qemu = await self._prepare(spec)
@@ -261,12 +262,14 @@ class KvmHypervisor(Hypervisor):
     async def finalize_source(self, name: str, *, success: bool) -> None:
         await self.migrations.finalize_source(name, success=success)
 
-    async def _runs_already(self, name: str) -> bool:
+    async def _runs_already(self, spec: InstanceSpec) -> bool:
         """Whether the guest is there as a start would leave it; refuses to disturb one that arrives or leaves."""
+        name = spec.name
         guest = process.find(self.places, name)
         known = record.read(self.places, name) if guest is not None else None
         if guest is None or known is None:
             return False
+        refuse_another(spec, known.uuid)
         state = (await self._describe(guest)).state
         if state == INCOMING or record.read_note(self.places, name) is not None:
             raise HypervisorError(f"{name} is in a migration: end or cancel it first")

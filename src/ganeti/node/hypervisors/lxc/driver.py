@@ -27,6 +27,7 @@ from ganeti.node.hypervisors.interface import (
     Sighting,
     check_name,
     filled_parameters,
+    refuse_another,
 )
 from ganeti.node.hypervisors.lxc import control_groups
 from ganeti.node.hypervisors.lxc.configuration import configuration, device_of, roots_own
@@ -68,6 +69,8 @@ class LxcHypervisor(Hypervisor):
         if paused:
             raise HypervisorError(f"{spec.name} cannot be started paused: the hypervisor lxc has no such state")
         if await self.info(spec.name) is not None:
+            there = self.guests.read(spec.name)
+            refuse_another(spec, there.uuid if there is not None else "")
             return
         disk = root_disk(spec, disks)
         text = self._configuration(spec, hvparams)

@@ -338,6 +338,18 @@ def test_stopping_marks_down_first_and_can_be_taken_back(ctx: FakeContext) -> No
     assert steps(ctx)[:2] == ["undo: mark web1 as up again", "commit SetInstanceState"]
 
 
+def test_a_guest_that_was_started_again_is_not_stopped_for_its_users_shutdown(ctx: FakeContext) -> None:
+    """The watcher has seen it shut down; until its job begins an administrator has started it."""
+    by_user = ShutdownInstance(instance_name="web1", admin_state_source="user")
+    with pytest.raises(PrerequisiteError, match="web1 is running: its user has not shut it down"):
+        run(by_user, ctx)
+    assert not [line for line in ctx.story if line.startswith("commit") or "instance_shutdown" in line]
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: guest(state="shutdown")
+    run(by_user, ctx)
+    found = ctx.config.view().find_instance("web1")
+    assert (found.admin_state, found.admin_state_source) == ("down", "user")
+
+
 def test_reboot_kinds(ctx: FakeContext) -> None:
     run(RebootInstance(instance_name="web1", reboot_type="hard"), ctx)
     assert "node1 instance_reboot" in ctx.story

@@ -18,10 +18,15 @@ from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext, UndoChange
+from ganeti.ports.nodes import ask
+
+_BY_ITS_USER = "shutdown"
+"""State of a guest that its user has shut down, as hypervisors say it."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,22 @@ class ShutdownInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
     def locks(self, view: ConfigView) -> LockPlan:
         return instance_and_nodes(view, self.instance_uuid or self.instance_name)
 
-    def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Checked:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> FoundInstance | None:
+        """What its node says of the guest, where its user is said to have shut it down."""
+        instance = view.find_instance(self.instance_uuid or self.instance_name)
+        if self.admin_state_source != "user" or view.node(instance.primary_node).offline:
+            return None
+        spec = instance_spec(view, ctx.catalogue, instance)
+        return await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
+
+    def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "shut down")
+        if facts is not None and facts.state != _BY_ITS_USER:  # it was started again since somebody looked
+            raise PrerequisiteError(
+                f"Instance {instance.name} is {facts.state}: its user has not shut it down, so it is not marked so",
+                WRONG_STATE,
+            )
         if instance.admin_state == "offline" and not self.force:
             raise PrerequisiteError(
                 f"Instance {instance.name} is marked offline: add --force to stop it anyway", WRONG_STATE

@@ -224,6 +224,17 @@ def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> N
     assert primary(ctx) == "node2"
 
 
+@pytest.mark.parametrize("operation", [FailoverInstance, MigrateInstance])
+def test_a_policy_that_became_stricter_keeps_no_instance_on_its_node(ctx: FakeContext, operation: Any) -> None:
+    """Within its group the policy is the same everywhere; nobody may be there to add --ignore-ipolicy."""
+    view = ctx.config.view()
+    view.put("instances", "uuid-web1", replace(view.find_instance("web1"), beparams={"maxmem": 4200, "minmem": 128}))
+    if operation is FailoverInstance:
+        ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(operation(instance_name="web1", target_node="node2"), ctx)
+    assert primary(ctx) == "node2"
+
+
 def test_a_guest_that_its_lost_node_still_runs_is_waited_for(ctx: FakeContext) -> None:
     ctx.nodes.dead.add("node1")
     ctx.nodes.handlers["instance_info"] = lambda name, **_: None

@@ -142,8 +142,9 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
     ):
         if bad:
             raise PrerequisiteError(f"Target node {target.name} is {word}: choose another node", WRONG_STATE)
-    if target.group != source.group:
-        _check_networks(view, instance, view.group(source.group), view.group(target.group))
+    if target.group == source.group:
+        return  # what its policy is violated by was so before: a stricter one keeps nobody on a node that is lost
+    _check_networks(view, instance, view.group(source.group), view.group(target.group))
     if not ignore_ipolicy:
         policy = inheritance.group_ipolicy(view.cluster, view.group(target.group))
         size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))

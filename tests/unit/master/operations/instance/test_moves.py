@@ -371,6 +371,14 @@ def test_reboot_kinds(ctx: FakeContext) -> None:
         decode({"OP_ID": "OP_INSTANCE_REBOOT", "instance_name": "web1", "reboot_type": "warm"})
 
 
+def test_a_hard_reboot_gives_the_guest_the_time_that_was_asked_for(ctx: FakeContext) -> None:
+    given: list[float] = []
+    ctx.nodes.handlers["instance_reboot"] = lambda name, shutdown_timeout_s, **_: given.append(shutdown_timeout_s)
+    run(RebootInstance(instance_name="web1", reboot_type="hard"), ctx)
+    run(RebootInstance(instance_name="web1", reboot_type="hard", shutdown_timeout=600), ctx)
+    assert given == [120.0, 600.0]
+
+
 @pytest.mark.parametrize("operation", [MigrateInstance, FailoverInstance])
 def test_why_only_asks(ctx: FakeContext, operation: Any) -> None:
     ctx.allocation["reasons"] = ["node3: is drained"]

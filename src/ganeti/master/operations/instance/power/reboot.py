@@ -93,7 +93,7 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
             tell_needless(ctx, spec, "--ignore-secondaries")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
         if running is not None and running.state == "running" and self.reboot_type != "full":
-            await ask(ctx.nodes, spec.primary_node_uuid, InstanceReboot(instance=spec, hard=self.reboot_type == "hard"))
+            await self._reboot(spec, ctx)
         else:
             if running is not None:
                 await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
@@ -102,3 +102,10 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
             SetInstanceState(instance_uuid=spec.uuid, admin_state="up", admin_state_source="admin", disks_active=True),
             settles=True,
         )
+
+    async def _reboot(self, spec: InstanceSpec, ctx: OperationContext) -> None:
+        """In place; a hard one gives the guest the same time to shut down as a full one."""
+        timeout_s = float(self.shutdown_timeout)
+        request = InstanceReboot(instance=spec, hard=self.reboot_type == "hard", shutdown_timeout_s=timeout_s)
+        deadline_s = timeout_s + InstanceReboot.answer_within_s
+        await ask(ctx.nodes, spec.primary_node_uuid, request, deadline_s=deadline_s)

@@ -9,6 +9,10 @@ from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
+_LOW = 10
+"""It needs the locks of all nodes. While it waits for a long job, all later ones of the usual priority would wait for
+it, the failovers of a lost node, too; there are weeks left."""
+
 
 @operation(
     "OP_CLUSTER_RENEW_DUE",
@@ -31,7 +35,7 @@ class RenewDue(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
 
     async def execute(self, checked: Due, ctx: OperationContext) -> SubmitJobs:
         if checked.authority:
-            return SubmitJobs([[RenewCrypto(cluster_certificate=True)]])
+            return SubmitJobs([[RenewCrypto(cluster_certificate=True, priority=_LOW)]])
         if checked.nodes:
-            return SubmitJobs([[RenewCrypto(node_certificates=True, only_nodes=list(checked.nodes))]])
+            return SubmitJobs([[RenewCrypto(node_certificates=True, only_nodes=list(checked.nodes), priority=_LOW)]])
         return SubmitJobs([])

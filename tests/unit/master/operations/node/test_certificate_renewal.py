@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.fakes.context import FakeContext
+from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import NodeCallError
+from ganeti.master.operations.cluster.renew_due import RenewDue
 from ganeti.master.operations.node.certificate_renewal import find_due, renew_certificates
 from ganeti.model.node_calls.certificates import RENEWED, CertificateState
 
@@ -130,3 +131,14 @@ def test_what_a_candidate_that_is_away_has_half_done_is_no_reason_to_renew_the_o
     assert sorted(cluster.due()[1]) == sorted(cluster.names)
     del cluster.states[name]
     assert cluster.due() == (False, [])
+
+
+def test_a_renewal_that_nobody_asked_for_lets_other_jobs_go_first() -> None:
+    """It waits for all nodes, and long jobs hold them for hours."""
+    cluster = Cluster()
+    cluster.states[cluster.other(candidate=True)] = replace(GOOD, expires_s=0)
+    [[renewal]] = run(RenewDue(), cluster.ctx).jobs
+    assert renewal.node_certificates and renewal.priority == 10
+    cluster.states[cluster.master] = replace(GOOD, authority_expires_s=0)
+    [[renewal]] = run(RenewDue(), cluster.ctx).jobs
+    assert renewal.cluster_certificate and renewal.priority == 10

@@ -114,7 +114,8 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         instances = []
         if self.secondary_ip is not None:
             instances = [instance_lock(instance.name) for instance in _mirrored_with(view, node)]
-        nodes = [ALL_NODES] if self.auto_promote else [node_lock(node.uuid)]
+        promotes = self.auto_promote and self._may_demote(node)
+        nodes = [ALL_NODES] if promotes else [node_lock(node.uuid)]
         groups = set() if self.group is None else {node.group, view.find_group(self.group).uuid}
         return plan(shared=instances, exclusive=[*map(group_lock, sorted(groups)), *nodes, node_res_lock(node.uuid)])
 
@@ -191,6 +192,11 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
 
     def _node(self, view: ConfigView) -> Node:
         return view.find_node(self.node_uuid or self.node_name)
+
+    def _may_demote(self, node: Node) -> bool:
+        """Whether others may have to take its place as a candidate: of a node that is none, nobody need be locked."""
+        ends = self.offline or self.drained or self.master_candidate is False or self.master_capable is False
+        return node.master_candidate and bool(ends)
 
     def _check_anything_given(self) -> None:
         given = (

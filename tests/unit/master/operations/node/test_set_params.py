@@ -13,6 +13,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operations.node.set_params import ModifyNode
+from ganeti.model.locks import ALL_NODES, node_lock, node_res_lock
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Disk, NodeGroup
 
 ROLES: dict[str, dict[str, bool]] = {
@@ -268,3 +269,13 @@ def test_a_node_may_be_capable_of_nothing() -> None:
     assert (node.master_capable, node.vm_capable, node.master_candidate) == (False, False, False)
     with pytest.raises(PrerequisiteError, match="not master capable"):
         run(ModifyNode(node_name="node2", master_candidate=True), ctx)
+
+
+def test_only_a_candidate_that_leaves_needs_the_locks_of_all_nodes() -> None:
+    """Maintenance drains nodes with --auto-promote: it waited for the longest job anywhere, and all others for it."""
+    drains = ModifyNode(node_name="node2", drained=True, auto_promote=True)
+    assert ALL_NODES in drains.locks(make().config.view()).exclusive
+    own = {node_lock("uuid-node2"), node_res_lock("uuid-node2")}
+    assert drains.locks(make("regular").config.view()).exclusive == own
+    comes_back = ModifyNode(node_name="node2", offline=False, auto_promote=True)
+    assert comes_back.locks(make("offline").config.view()).exclusive == own

@@ -575,6 +575,23 @@ def test_a_failure_at_any_step_of_the_move_leaves_the_old_copies(ctx: Context, r
     assert step > 4
 
 
+def test_while_copies_are_made_equal_the_other_nodes_are_free(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocator chose from all of them; maintenance and harep have it do so."""
+    run(wanted(), ctx)
+
+    async def place(*_: Any, **__: Any) -> list[str]:
+        return ["node3"]
+
+    monkeypatch.setattr("ganeti.master.allocation.place", place)
+    ctx.story.clear()
+    run(elsewhere(iallocator="hail", remote_node=None), ctx)
+    assert secondaries(ctx) == [THREE]
+    freed = [place for place, line in enumerate(ctx.story) if line.startswith("release")]
+    looks = [place for place, line in enumerate(ctx.story) if line == "node1 blockdev_find"]
+    made = [place for place, line in enumerate(ctx.story) if line == "node3 blockdev_create"]
+    assert freed and max(made) < min(freed) and max(freed) < looks[-1]
+
+
 def secondaries(ctx: Context) -> list[str]:
     view = ctx.config.view()
     return view.secondary_nodes(view.find_instance("web1"))

@@ -298,7 +298,10 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     async def _complete(self, ctx: OperationContext, checked: Checked, new: DiskPlan) -> None:
         """Open the disks as they are to be, and wait for the copies; they are closed again if they were."""
         await open_disks(ctx, new, reverting=True)
-        if self.early_release and self.iallocator is None:
+        if self.iallocator is not None:
+            # The new copies have their room, and to make them equal may take hours: nobody else is kept off all nodes.
+            await ctx.locks.release([ALL_NODE_RES, ALL_NODES])
+        elif self.early_release:
             nodes = dict.fromkeys(
                 [new.primary.node_uuid, checked.secondary, *(side.node_uuid for side in new.secondaries)]
             )

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from ganeti.base.errors import ExecutionError, GanetiError, NodeUnreachableError
 from ganeti.base.paths import Paths
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Operation
+from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.master.operations.instance.disks.disk_steps import STALLED_AT_MOST_S, STALLED_S, Stall, plan_of
 from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
@@ -35,7 +37,7 @@ from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.undo import UndoLog, decode_lines, encode_line, record_line
 from ganeti.master.queue.unwinding import unwind
 from ganeti.model.node_calls.disks import FAULTY, SYNCING, UNCERTAIN, DiskStatus
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.model.objects import CLUSTER_KEY, TERM
 from ganeti.model.traits import Catalogue
 from ganeti.node.actions import blockdev, instances, migration
@@ -590,6 +592,31 @@ def test_while_copies_are_made_equal_the_other_nodes_are_free(ctx: Context, monk
     looks = [place for place, line in enumerate(ctx.story) if line == "node1 blockdev_find"]
     made = [place for place, line in enumerate(ctx.story) if line == "node3 blockdev_create"]
     assert freed and max(made) < min(freed) and max(freed) < looks[-1]
+
+
+def test_while_a_disk_gets_its_second_copy_the_other_nodes_are_free(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ctx.config.view().cluster
+    ctx.config.config.put("cluster", CLUSTER_KEY, replace(cluster, enabled_disk_templates=["pair", "local"]))
+    add_instance(ctx.config.config, "web1", template="local", admin_state="down")
+
+    async def chosen(*_: Any) -> str:
+        return "node2"
+
+    local = AsyncMock()
+    local.activate.side_effect = lambda disk, *_, **__: AttachedDisk(spec=disk, path="/dev/null")
+    for state in ctx.nodes.states.values():
+        state._templates["local"] = local
+    monkeypatch.setattr("ganeti.master.operations.instance.disks.conversion.chosen_secondary", chosen)
+    monkeypatch.setattr("ganeti.master.operations.instance.disks.conversion.place_disks", place)
+    run(ModifyInstanceOperation(instance_name="web1", disk_template="pair", iallocator="hail"), ctx)
+    assert secondaries(ctx) == [TWO]
+    made, freed, looked = (
+        [place for place, line in enumerate(ctx.story) if words in line]
+        for words in ("blockdev_create", "release node-res/[lockset]", "node1 blockdev_find")
+    )
+    assert max(made) < freed[0] < max(looked)
 
 
 def secondaries(ctx: Context) -> list[str]:

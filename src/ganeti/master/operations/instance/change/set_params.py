@@ -19,6 +19,7 @@ from ganeti.master.operations.instance.change import live_changes
 from ganeti.master.operations.instance.change.live_changes import LivePlan
 from ganeti.master.operations.instance.change.modification_parameters import COMMAND, Changes, ModificationParameters
 from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
+from ganeti.master.operations.instance.disks.disk_steps import make_equal
 from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.existing import require_bridges, require_complete, require_hvparams, wrong_input
 from ganeti.master.operations.instance.os.installation import validate_os
@@ -238,7 +239,12 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             ctx.log.warning(warning)
         await self._check_on_node(checked, ctx)
         wait = self.wait_for_sync and not checked.old.disks_active
-        spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait)
+        chosen = self.iallocator is not None
+        spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait and not chosen)
+        if chosen:  # the new disks have their room: to fill them may take hours, and needs no other node
+            await ctx.locks.release([ALL_NODE_RES, ALL_NODES])
+            if wait:
+                await make_equal(ctx, spec)
         converts = self.disk_template and checked.old.disks and checked.disks.created
         if converts and checked.exchanges:
             await running_conversion.exchange_disks(ctx, checked.old, spec, checked.change)

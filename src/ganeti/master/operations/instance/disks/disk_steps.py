@@ -66,7 +66,14 @@ async def create_disks(
                 await push_undo(ctx, [step])
             if wipes:
                 await wipe(ctx, step.side, disk)
-    if plan.secondaries and wait:
+    if wait:
+        await make_equal(ctx, spec)
+
+
+async def make_equal(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Have both copies of new disks hold the same, which may take hours; they are closed then."""
+    plan = plan_of(ctx, spec)
+    if plan.secondaries:
         await push_undo(ctx, plan.open())
         await open_disks(ctx, plan)
         await wait_for_sync(ctx, plan)

@@ -4,6 +4,7 @@
 from ganeti.base.command import DRY_RUN, PRIORITY, Command
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, Operation, operation
+from ganeti.master.operations.instance.wanted.modification import ForgetDisks
 from ganeti.master.operations.lock_plans import whole_cluster
 from ganeti.master.operations.node.candidate_keys import end_membership
 from ganeti.master.operations.node.candidates import fill_pool, hosted_instances
@@ -13,7 +14,7 @@ from ganeti.master.operations.parameters import NodeName, NodeUuid
 from ganeti.master.queue.hook_runs import HookRunner
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_calls.daemons import NodeLeaveCluster
-from ganeti.model.objects import Node
+from ganeti.model.objects import Disk, Node
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -61,6 +62,13 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_u
             raise PrerequisiteError(
                 f"Instance {instance.name} still uses node {node.name}: move or remove it first", WRONG_STATE
             )
+        for disk in _disks_on(view, node):
+            if not node.offline or disk.nodes != [node.uuid] or ctx.catalogue.template(disk.dev_type).shared:
+                raise PrerequisiteError(
+                    f"Disk {disk.name or disk.uuid}, which no instance has, is on node {node.name}: attach it (gnt-"
+                    f"instance modify --disk attach,uuid={disk.uuid} INSTANCE), then move or remove it with that",
+                    WRONG_STATE,
+                )
         return node
 
     def hooks(self, view: ConfigView, checked: Node) -> Hooks:
@@ -78,6 +86,10 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_u
             await fill_pool(ctx, [checked.uuid])
         await self._run_hooks_there(checked, ctx)
         await self._leave(checked, ctx)
+        if lost := _disks_on(ctx.config.view(), checked):
+            names = ", ".join(disk.name or disk.uuid for disk in lost)
+            ctx.log.warning(f"Disks that no instance has are forgotten with node {checked.name}: {names}")
+            await ctx.config.commit(ForgetDisks(disk_uuids=[disk.uuid for disk in lost]))
         await end_membership(ctx, checked, RemoveNode(node_uuid=checked.uuid))
         await remove_host(ctx, checked)
 
@@ -91,3 +103,8 @@ class RemoveNodeFromCluster(Operation[None], frozen=True, kw_only=True, forbid_u
             except GanetiError as err:
                 ctx.log.warning(f"Errors encountered on the remote node while leaving the cluster: {err}")
         ctx.log.warning(f"Run node-cleanup on {node.name} before it is used again")
+
+
+def _disks_on(view: ConfigView, node: Node) -> list[Disk]:
+    """The configuration keeps a node as long as a disk is on it: one that has left already could not be removed."""
+    return [disk for disk in view.disks() if node.uuid in disk.nodes]

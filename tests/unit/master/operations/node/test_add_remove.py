@@ -283,6 +283,25 @@ def test_a_node_that_a_schedule_keeps_backups_on_is_not_removed(ctx: FakeContext
     assert ctx.story == []
 
 
+@pytest.mark.parametrize(
+    ("template", "offline", "stays"), [("local", False, True), ("local", True, False), ("common", True, True)]
+)
+def test_a_node_with_a_disk_of_no_instance_stays_unless_both_are_lost(
+    ctx: FakeContext, template: str, offline: bool, stays: bool
+) -> None:
+    add_instance(ctx.config.config, "web1", "uuid-node2", template=template, admin_state="down")
+    [disk] = ctx.config.view().instance_disks(ctx.config.view().find_instance("web1"))
+    ctx.config.config.remove("instances", "uuid-web1")
+    change_node(ctx, "node2", offline=offline, master_candidate=False)
+    if stays:
+        with pytest.raises(PrerequisiteError, match=f"Disk {disk.uuid}, which no instance has, is on node node2: att"):
+            run(RemoveNodeFromCluster(node_name="node2"), ctx)
+        assert "node2 node_leave_cluster" not in ctx.story and disk in ctx.config.view().disks()
+    else:
+        run(RemoveNodeFromCluster(node_name="node2"), ctx)
+        assert not ctx.config.view().disks() and "node2" not in ctx.config.view().names("nodes")
+
+
 def test_who_cannot_be_removed(ctx: FakeContext) -> None:
     add_instance(ctx.config.config, "web1", "uuid-node2")
     with pytest.raises(PrerequisiteError, match="is the master node"):

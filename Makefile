@@ -15,7 +15,7 @@ THE_NODE  := $(addprefix tests/unit/,node noded tools wconfd)
 THE_OTHER := tests/unit $(patsubst %,--ignore=%,$(filter tests/unit/%,$(THE_TREE) $(THE_NODE)))
 FAST   := fast-tree fast-node fast-other
 SLOW   := tests/system tests/real
-# Three files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
+# Four files at a time: each has a testbed with namespaces of its own, or daemons below a root and at an address of their own,
 # and half of the time they wait. The longest first, those with real guests, which need a processor, apart from each other.
 LONG   := $(foreach name,system/test_package system/test_kills system/test_master_campaign real/test_kvm_kills \
           system/test_backup_chains system/test_htools_cluster real/test_kvm_maintenance system/test_interrupted \
@@ -23,7 +23,7 @@ LONG   := $(foreach name,system/test_package system/test_kills system/test_maste
           real/test_backup_chains real/test_mirrored_faults system/test_master_failover system/test_mirrored_instance \
           system/test_maintd system/test_failover_interrupted system/test_watcher_rest,tests/$(name).py)
 OTHERS := $(filter-out $(LONG),$(sort $(wildcard $(addsuffix /test_*.py,$(SLOW)))))
-FILES_AT_ONCE ?= 3
+FILES_AT_ONCE ?= 4
 PAIRS  := -n $(FILES_AT_ONCE) --dist loadfile --no-loadscope-reorder
 SHOWN  ?= 15
 # What clusters of the testbed speak: 4, 6 or hybrid, as in make clusters GANETI_IP=6.

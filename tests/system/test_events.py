@@ -69,12 +69,13 @@ def run_jobs(master: Master) -> int:
 def test_the_life_of_a_job_is_told(master):
     with subscribed(master, ["job"]) as (answer, receive):
         assert answer["kinds"] == ["job"]
-        job = master.submit({**DELAY, "on_master": True}, DELAY)
+        longer = {**DELAY, "duration": 0.2}  # that it runs is written for jobs of more than 40 ms
+        job = master.submit(longer, longer)
         master.wait(job)
         master.luxi("ArchiveJob", job)
         events = until(receive, archived(job))
     assert {(event["event"], event["id"]) for event in events} == {("job", job)}
-    assert events[0]["what"] == "submitted" and events[0]["summary"] == ["TEST_DELAY(0.02)"] * 2
+    assert events[0]["what"] == "submitted" and events[0]["summary"] == ["TEST_DELAY(0.2)"] * 2
     statuses = [event["status"] for event in events if event["what"] == "status"]
     assert statuses[-1] == "success" and "running" in statuses
     was = [event["was"] for event in events if event["what"] == "status"]

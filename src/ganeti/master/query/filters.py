@@ -5,11 +5,11 @@ Answers are three-valued: a comparison with a value that is not there is neither
 nothing can be said passes.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ganeti.base.errors import ParameterError, QueryFilterParseError
+from ganeti.base.patterns import Pattern, PatternError
 from ganeti.master.query.fields import NUMBER, TIMESTAMP, UNIT, Field, Missing
 from ganeti.master.three_valued import Predicate, Truth, all_of, any_of, negated
 
@@ -110,14 +110,17 @@ def _matches(field: Field, pattern: Any) -> Predicate:
     if not isinstance(pattern, str):
         raise ParameterError(f"The pattern for field '{field.name}' must be text, not {_short(pattern)}")
     try:
-        compiled = re.compile(pattern)
-    except re.error as err:
-        raise ParameterError(f"'{pattern}' is not a regular expression: {err}") from err
+        compiled = Pattern(pattern)
+    except PatternError as err:
+        raise ParameterError(f"{_short(pattern)} is not a regular expression for a filter: {err}") from err
 
     def test(value: Any) -> bool:
         if not isinstance(value, str):
             raise ParameterError(f"Field '{field.name}' is not text: it cannot be matched with a pattern")
-        return compiled.search(value) is not None
+        try:
+            return compiled.found_in(value)
+        except PatternError as err:
+            raise ParameterError(f"{_short(pattern)} cannot be looked for in field '{field.name}': {err}") from err
 
     return _test(field, test)
 

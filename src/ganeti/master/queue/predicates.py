@@ -9,11 +9,11 @@ Truth is three-valued: about values of different types nothing can be said, and 
 negated or not. A key that an opcode does not have reads as null, which is only ever equal to null.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.base.patterns import Pattern, PatternError
 from ganeti.master.three_valued import Predicate as Test
 from ganeti.master.three_valued import Truth, all_of, any_of, negated
 from ganeti.wire.job_file import JobFile, redact
@@ -94,8 +94,8 @@ def _operand(sign: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise ParameterError(f"The pattern of =~ must be text, not {_short(value)}")
     try:
-        return re.compile(value)
-    except (re.error, RecursionError, OverflowError) as err:
+        return Pattern(value)
+    except PatternError as err:
         raise ParameterError(f"'{_short(value)}' is not a regular expression: {err}") from err
 
 
@@ -183,7 +183,10 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Operator:
 
 
 def _matches(have: Any, pattern: Any) -> Truth:
-    return pattern.search(have) is not None if isinstance(have, str) else None
+    try:
+        return bool(pattern.found_in(have)) if isinstance(have, str) else None
+    except PatternError:  # too long a text for it
+        return None
 
 
 def _contains(have: Any, want: Any) -> Truth:

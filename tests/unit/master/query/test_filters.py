@@ -187,3 +187,19 @@ def test_fields_are_listed_in_natural_order_without_hidden_ones():
     names = [field["name"] for field in describe_fields(THINGS, None)["fields"]]
     assert names == ["beat", "born", "even", "name", "note", "size", "tags"]
     assert [field["kind"] for field in describe_fields(THINGS, ["secret", "what"])["fields"]] == ["other", "unknown"]
+
+
+@pytest.mark.parametrize("pattern", ["([a-z0-9.]+)+A$", "(a*)*b", "a{2,99}" * 9])
+def test_a_pattern_that_could_keep_the_daemon_busy_for_hours_is_refused(pattern: str) -> None:
+    with pytest.raises(GanetiError, match=r"is not a regular expression for a filter: it has .*repetition"):
+        ask(["=~", "name", pattern])
+
+
+def test_a_pattern_that_takes_too_long_for_a_value_is_refused() -> None:
+    row = Row("a" * 3000, 1, [])
+    with pytest.raises(GanetiError, match=r"cannot be looked for in field 'name': .*3000 characters"):
+        asyncio.run(run_query(THINGS, [row], ["name"], ["=~", "name", ".*a.*b"], collect_nothing))
+
+
+async def collect_nothing(rows: Any, fields: Any) -> None:
+    """No field is live."""

@@ -252,6 +252,7 @@ FAULTS = [
     (["reason", ["==", "text", "."]], "has no field 'text'"),
     (["opcode", ["~", "OP_ID", "."]], "'~' cannot be used"),
     (["opcode", ["=~", "OP_ID", "("]], "not a regular expression"),
+    (["opcode", ["=~", "OP_ID", "(a+)+$"]], "a repetition within a repetition"),
     (["opcode", ["=~", "OP_ID", 5]], "must be text"),
     (["opcode", ["==", "OP_ID"]], "is not a filter"),
     (["opcode", ["!", ["?", "a"], ["?", "b"]]], "is not a filter"),

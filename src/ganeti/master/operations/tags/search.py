@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_TAGS_SEARCH: which objects have tags that match a pattern."""
 
-import re
 from typing import Annotated
 
 from ganeti.base.command import PRIORITY, Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.base.patterns import Pattern, PatternError
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.parameters import Text
 from ganeti.master.operations.tags.tagged import everything
@@ -36,13 +36,13 @@ class SearchTags(Operation[Matches], frozen=True, kw_only=True):
 
     def check(self, view: ConfigView, facts: None, ctx: OperationContext) -> Matches:
         try:
-            pattern = re.compile(self.pattern)
-        except (re.error, OverflowError, RecursionError) as err:
+            pattern = Pattern(self.pattern)
+            return [(path, tag) for path, tags in everything(view) for tag in sorted(tags) if pattern.found_in(tag)]
+        except PatternError as err:
             raise PrerequisiteError(
                 f"Invalid search pattern '{self.pattern}': {err}; put a backslash before a sign that stands for itself",
                 WRONG_INPUT,
             ) from err
-        return [(path, tag) for path, tags in everything(view) for tag in sorted(tags) if pattern.search(tag)]
 
     async def execute(self, checked: Matches, ctx: OperationContext) -> Matches:
         return checked

@@ -179,7 +179,7 @@ def test_tags_are_searched_for_anywhere(pattern: str, found: list[tuple[str, str
     assert run(decode({"OP_ID": "OP_TAGS_SEARCH", "pattern": pattern}), make(**ALL)) == found
 
 
-@pytest.mark.parametrize("pattern", ["(", "*a", "[", "a{99999999999999999999}"])
+@pytest.mark.parametrize("pattern", ["(", "*a", "[", "a{99999999999999999999}", "(a+)+b"])
 def test_a_pattern_that_is_none(pattern: str) -> None:
     with pytest.raises(PrerequisiteError, match=r"Invalid search pattern '.*': .*; put a backslash before"):
         run(decode({"OP_ID": "OP_TAGS_SEARCH", "pattern": pattern}), make())

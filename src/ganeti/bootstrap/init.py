@@ -36,6 +36,7 @@ from ganeti.node.hosts_file import with_host
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
+from ganeti.system.files import open_lock
 from ganeti.wire.framing_sync import connect
 
 DAEMON_WITHIN_S = 30.0
@@ -75,7 +76,7 @@ def _keep_watcher_away(machine: Machine, files: FileSet) -> int:
     files.directory(machine.paths.lock_dir, 0o755)
     if not os.path.exists(path):
         files.will_remove(path)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    descriptor = open_lock(path)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 

@@ -5,6 +5,8 @@ import fcntl
 import os
 import time
 
+from ganeti.system.files import open_lock
+
 _PAUSE_S = 0.05
 
 
@@ -19,7 +21,7 @@ class WatcherLock:
 
     def __enter__(self) -> "WatcherLock":
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._descriptor = open_lock(self._path)
         deadline_s = time.monotonic() + self._within_s
         self.taken = self._take()
         while not self.taken and time.monotonic() < deadline_s:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -95,6 +96,42 @@ def open_among_others(path: str, flags: int, mode: int) -> int:
         if err.errno == errno.ELOOP:
             raise OSError(err.errno, "It is a symbolic link, which is not followed: remove it", path) from err
         raise
+
+
+def open_lock(path: str, mode: int = 0o640) -> int:
+    """Open, or make, a lock file of one's own in a directory where anybody may write (``/run/lock``).
+
+    Whoever else has made something by that name could hold the lock for ever, keep the kernel from opening it
+    (fs.protected_regular), or have root make a file elsewhere: it is put aside. Raises `OSError`.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    while True:
+        with contextlib.suppress(FileExistsError):
+            return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            found = os.lstat(path)
+            if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+                descriptor = os.open(path, flags)
+                if os.path.samestat(os.fstat(descriptor), found):
+                    return descriptor
+                os.close(descriptor)
+            else:
+                _put_aside(path)
+        except FileNotFoundError:
+            continue
+        except OSError as err:
+            if err.errno != errno.ELOOP:  # a link that has come meanwhile
+                raise
+
+
+def _put_aside(path: str) -> None:
+    """A directory may be full: it keeps another name."""
+    aside = f"{path}.{secrets.token_hex(4)}.foreign"
+    os.rename(path, aside)
+    with contextlib.suppress(OSError):
+        os.unlink(aside)
+    with contextlib.suppress(OSError):
+        os.rmdir(aside)
 
 
 def sync_directory(directory: str) -> None:

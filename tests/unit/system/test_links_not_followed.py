@@ -13,9 +13,11 @@ import pytest
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
+from ganeti.daemons.watcher_lock import WatcherLock
+from ganeti.node.actions.files import ssconf_lock
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import PidFile
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, open_lock
 from ganeti.system.flight_record import FlightRecord
 from ganeti.system.logs import ReopeningHandler
 
@@ -64,3 +66,57 @@ def test_a_file_is_made_with_its_mode_and_opened_again(tmp_path: Path) -> None:
         os.close(descriptor)
     assert path.read_text() == "one\ntwo\n"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def _link(path: Path) -> None:
+    path.symlink_to(path.parent / "not-there")
+
+
+def _full_directory(path: Path) -> None:
+    (path / "file").mkdir(parents=True)
+
+
+def _file_of_another(path: Path) -> None:
+    path.touch()
+    os.chown(path, 12345, 12345)
+
+
+@pytest.mark.parametrize("squat", [_link, _full_directory, lambda path: os.mkfifo(path), _file_of_another])
+def test_a_lock_is_had_whatever_somebody_has_put_in_its_place(squat: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "ganeti-ssconf.lock"
+    if squat is _file_of_another and os.geteuid() != 0:
+        pytest.skip("only root makes a file of another user")
+    squat(path)
+    descriptor = open_lock(str(path))
+    try:
+        assert os.path.samestat(os.fstat(descriptor), path.lstat())
+        assert path.lstat().st_uid == os.geteuid()
+        again = open_lock(str(path))
+        assert os.path.samestat(os.fstat(again), os.fstat(descriptor))
+        os.close(again)
+    finally:
+        os.close(descriptor)
+    assert not (tmp_path / "not-there").exists()
+
+
+def _take_ssconf_lock(paths: Paths) -> None:
+    with ssconf_lock(paths):
+        pass
+
+
+def _take_watcher_lock(paths: Paths) -> None:
+    with WatcherLock(f"{paths.lock_dir}/ganeti-watcher.lock") as lock:
+        assert lock.taken
+
+
+@pytest.mark.parametrize(
+    ("take", "name"), [(_take_ssconf_lock, "ganeti-ssconf.lock"), (_take_watcher_lock, "ganeti-watcher.lock")]
+)
+def test_locks_of_root_follow_no_link(take: Callable[[Paths], None], name: str, tmp_path: Path) -> None:
+    paths = Paths(str(tmp_path))
+    place = Path(paths.lock_dir)
+    place.mkdir(parents=True)
+    (place / name).symlink_to(tmp_path / "nologin")
+    take(paths)
+    assert not (tmp_path / "nologin").exists()
+    assert not (place / name).is_symlink()

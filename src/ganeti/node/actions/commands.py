@@ -11,6 +11,7 @@ from ganeti.model.node_calls.commands import NodePowercycle, RepairCommand, Rest
 from ganeti.node import white_list
 from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
+from ganeti.system.files import open_lock
 
 LOCK_TIMEOUT_S = 8.0
 INVALID_DELAY_S = 10.0
@@ -72,7 +73,7 @@ async def _run_allowed(node: NodeState, directory: str, name: str, stdin: bytes)
 async def _look_up(node: NodeState, directory: str, name: str) -> None:
     """Raise `ExecutionError` unless the command may run; why not stands in this node's log alone."""
     os.makedirs(node.paths.lock_dir, exist_ok=True)
-    descriptor = os.open(node.paths.restricted_commands_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_lock(node.paths.restricted_commands_lock, 0o600)
     try:
         if not await _locked(node, descriptor):
             fault: str | None = f"the lock {node.paths.restricted_commands_lock} is held"

@@ -22,7 +22,7 @@ from ganeti.node.actions.registry import answers
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
-from ganeti.system.files import write_atomically
+from ganeti.system.files import open_lock, write_atomically
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 SSCONF_MODE = 0o444
@@ -174,7 +174,7 @@ class ssconf_lock:
 
     def __enter__(self) -> None:
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        self._descriptor = open_lock(self._path)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:

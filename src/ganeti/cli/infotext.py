@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
+from ganeti.cli.invocation import harmless
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -20,7 +22,7 @@ class Ordered(list["tuple[str, Any]"]):
 
 
 def print_info(value: Any) -> None:
-    sys.stdout.write(render(value))
+    sys.stdout.write(harmless(render(value)))
 
 
 def render(value: Any) -> str:

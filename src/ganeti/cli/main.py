@@ -88,13 +88,14 @@ def _silence_output() -> None:
 
 def _guarded(program: str, words: list[str]) -> int:
     from ganeti.cli.failures import EXIT_FAILURE, Failure
+    from ganeti.cli.invocation import harmless
 
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         return _dispatch(program, words)
     except Failure as failure:
         _flush(program)
-        sys.stderr.write(failure.text.rstrip("\n") + "\n")
+        sys.stderr.write(harmless(failure.text.rstrip("\n")) + "\n")
         return failure.status
     except (BrokenPipeError, KeyboardInterrupt):
         raise
@@ -102,7 +103,7 @@ def _guarded(program: str, words: list[str]) -> int:
         if _wants_traceback(words):
             raise
         _flush(program)
-        sys.stderr.write(f"{_sentence(program, error)}\n")
+        sys.stderr.write(harmless(f"{_sentence(program, error)}\n"))
         return getattr(error, "exit_status", EXIT_FAILURE)
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import sys
 
+from ganeti.cli.invocation import harmless
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +30,7 @@ def print_table(
     else:
         limit = os.get_terminal_size(sys.stdout.fileno()).columns if shown and sys.stdout.isatty() else 0
         lines = aligned(shown, right, limit or None)  # a terminal that does not know its width says 0
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write(harmless("".join(f"{line}\n" for line in lines)))
 
 
 def aligned(rows: list[list[str]], right: Sequence[bool], limit: int | None = None) -> list[str]:

@@ -13,6 +13,7 @@ from ganeti.cli import jobs
 from ganeti.cli.environment import audit_log_path, tokens_path
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import err, out
+from ganeti.cli.progress import encoded
 from ganeti.cli.values import read_duration
 from ganeti.wire.api_tokens import ROLES, Token, hash_of, read_scope, read_tokens, shown_once, write_tokens
 from ganeti.wire.audit_lines import AuditFault, verified
@@ -157,4 +158,5 @@ def _sentence(entry: dict[str, object]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(str(entry["time"]))))
     what = entry.get("summary") or entry.get("operation") or f"{entry['method']} {entry['path']}"
     job = f", job {entry['job']}" if entry.get("job") else ""
-    return f"{when} {entry['who'] or 'somebody'} from {entry['from']}: {what}{job} ({entry['status']})"
+    line = f"{when} {entry['who'] or 'somebody'} from {entry['from']}: {what}{job} ({entry['status']})"
+    return encoded(line)  # anybody chooses the path: it must not look like another line

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 
-from ganeti.cli.invocation import harmless
+from ganeti.base.terminal import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from ganeti.base.terminal import harmless
 from ganeti.cli.table import COMMON_FIELDS
 
 TYPE_CHECKING = False
@@ -54,17 +55,6 @@ class Invocation:
             else:
                 found[field] = value
         return found
-
-
-_STEERING = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {
-    code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-}
-"""Characters by which a text steers the terminal, or shows otherwise than it is: all but the line break and the tab."""
-
-
-def harmless(text: str) -> str:
-    """The text as it may be printed: names, reasons and messages come from users, nodes and guests."""
-    return text.translate(_STEERING)
 
 
 def out(text: str = "") -> None:

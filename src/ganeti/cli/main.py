@@ -87,8 +87,8 @@ def _silence_output() -> None:
 
 
 def _guarded(program: str, words: list[str]) -> int:
+    from ganeti.base.terminal import harmless
     from ganeti.cli.failures import EXIT_FAILURE, Failure
-    from ganeti.cli.invocation import harmless
 
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

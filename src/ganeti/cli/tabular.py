@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ganeti.cli.invocation import harmless
+from ganeti.base.terminal import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import TextIO
 
+from ganeti.base.terminal import harmless
 from ganeti.system.accounts import DAEMONS, give_group
 from ganeti.system.files import open_among_others
 
@@ -28,20 +29,32 @@ _BASES = {
 
 
 class SentenceFormatter(logging.Formatter):
-    """``2024-05-01 12:00:00,123: ganeti-wconfd pid=17 INFO …``; line breaks in a message become spaces."""
+    """``2024-05-01 12:00:00,123: ganeti-wconfd pid=17 INFO …``; line breaks in a message become spaces.
+
+    Other control characters become escapes: messages quote what strangers have sent.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
 
     def format(self, record: logging.LogRecord) -> str:
-        text = " ".join(record.getMessage().split("\n"))
+        text = _line(record.getMessage())
         moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         head = f"{moment},{int(record.msecs):03d}: {self._name} pid={record.process}"
         line = f"{head} {record.levelname} {text}"
         if record.exc_info and record.exc_info[0] is not None:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + harmless(self.formatException(record.exc_info))
         return line
+
+
+class _SyslogFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _line(super().format(record))
+
+
+def _line(text: str) -> str:
+    return harmless(" ".join(text.split("\n")))
 
 
 class ReopeningHandler(logging.StreamHandler[TextIO]):
@@ -86,7 +99,7 @@ def set_up_logs(
         handler.setFormatter(SentenceFormatter(daemon))
     if syslog:
         system = logging.handlers.SysLogHandler("/dev/log", logging.handlers.SysLogHandler.LOG_DAEMON)
-        system.setFormatter(logging.Formatter(f"{daemon}[%(process)d]: %(levelname)s %(message)s"))
+        system.setFormatter(_SyslogFormatter(f"{daemon}[%(process)d]: %(levelname)s %(message)s"))
         handlers.append(system)
     for handler in handlers:
         root.addHandler(handler)

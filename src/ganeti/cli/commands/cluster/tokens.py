@@ -9,11 +9,11 @@ import secrets
 import tempfile
 import time
 
+from ganeti.base.terminal import on_one_line
 from ganeti.cli import jobs
 from ganeti.cli.environment import audit_log_path, tokens_path
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import err, out
-from ganeti.cli.progress import encoded
 from ganeti.cli.values import read_duration
 from ganeti.wire.api_tokens import ROLES, Token, hash_of, read_scope, read_tokens, shown_once, write_tokens
 from ganeti.wire.audit_lines import AuditFault, verified
@@ -159,4 +159,4 @@ def _sentence(entry: dict[str, object]) -> str:
     what = entry.get("summary") or entry.get("operation") or f"{entry['method']} {entry['path']}"
     job = f", job {entry['job']}" if entry.get("job") else ""
     line = f"{when} {entry['who'] or 'somebody'} from {entry['from']}: {what}{job} ({entry['status']})"
-    return encoded(line)  # anybody chooses the path: it must not look like another line
+    return on_one_line(line)  # anybody chooses the path: it must not look like another line

@@ -3,13 +3,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
 
 from ganeti.rapi.answers import RequestRefused
 from ganeti.system.http_server import HttpRequest
+
+READS: Final = ("GET", "HEAD", "OPTIONS")
+_OWN_PAGES: Final = ("same-origin", "none")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,23 @@ def read_request(request: HttpRequest, parts: Mapping[str, str]) -> Asked:
         return Asked(parts, arguments, msgspec.json.decode(request.body), has_body=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise RequestRefused(400, f"The body is not JSON: {err}") from err
+
+
+def refuse_other_sites(request: HttpRequest) -> None:
+    """Raises `RequestRefused` for a change that a page of another site makes a browser ask for.
+
+    A browser sends the password that was typed for this server with every request to it, whichever page makes it; and a
+    form may send a POST without a body from anywhere. Programs send none of these headers, and no page can change them.
+    """
+    if request.method in READS:
+        return
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is None and origin is not None:
+        site = "none" if origin.partition("://")[2] == request.headers.get("Host") else "cross-site"
+    if site is not None and site not in _OWN_PAGES:
+        raise RequestRefused(
+            403, "A page of another site may change nothing here: use a program, or a page of this server"
+        )
 
 
 def flag(name: str, word: str) -> bool:

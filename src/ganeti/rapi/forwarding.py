@@ -11,6 +11,7 @@ import msgspec
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.rapi.answers import RequestRefused, refused
+from ganeti.rapi.asked import refuse_other_sites
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import Door, HttpReply, HttpRequest
 
@@ -46,9 +47,12 @@ class Forwarder:
         if _PASSED in request.headers:
             return refused(RequestRefused(502, "This node is not the master: a failover may be under way"))
         try:
+            refuse_other_sites(request)
             address = self._read("master_ip")
             added = {_PASSED: self._hostname, _CLIENT: request.peer}
             return await self._relay.send(request, address, self._port, added)
+        except RequestRefused as refusal:
+            return refused(refusal)
         except TransportError as err:
             return refused(RequestRefused(502, str(err)))
 

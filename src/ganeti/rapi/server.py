@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ganeti.base.errors import GanetiError
 from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
-from ganeti.rapi.asked import Asked, read_request
+from ganeti.rapi.asked import READS, Asked, read_request, refuse_other_sites
 from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.callers import Callers
@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 _FAULT: Final = "This request could not be answered: the log of the master says why"
 _NO_ROUTE: Final = "(none)"
 STRANGERS_BODY_BYTES: Final = 8 * 1024
-_READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass
@@ -104,12 +103,13 @@ class Api:
 
     def _count(self, request: HttpRequest, handled: _Handled, reply: HttpReply, took_s: float) -> None:
         self._requests.note(request.method, handled.route, reply.status, took_s)
-        if self._audit is not None and request.method not in _READS:
+        if self._audit is not None and request.method not in READS:
             self._note(self._audit, request, handled, reply)
 
     async def _guarded(self, request: HttpRequest, handled: _Handled, *, third: bool) -> HttpReply:
         give = problem if third else refused
         try:
+            refuse_other_sites(request)
             await self._callers.prepare(request)
             value = await (self._answer_third if third else self._answer_second)(request, handled)
             return value if isinstance(value, HttpReply) else await answered(value)

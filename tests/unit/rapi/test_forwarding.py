@@ -76,3 +76,18 @@ def test_the_master_knows_who_asked(tmp_path: Path) -> None:
 def test_others_than_nodes_are_not_believed(tmp_path: Path, nodes: str) -> None:
     _, asked = passed_on(tmp_path, b"/2", nodes=nodes)
     assert [request.peer for request in asked] == [NODE, NODE]
+
+
+def test_a_page_of_another_site_is_refused_before_its_request_is_passed_on(tmp_path: Path) -> None:
+    """The headers that tell it are not passed on."""
+    asked: list[HttpRequest] = []
+
+    async def answer(request: HttpRequest) -> HttpReply:
+        asked.append(request)
+        return HttpReply(200, b"done")
+
+    relay = HttpRelay(None)
+    node = Forwarder(answer, files(tmp_path), "node2", relay, 1, lambda request: None)
+    request = HttpRequest("POST", "/2/instances/web1/reboot", b"", CLIENT, None, "", {"Sec-Fetch-Site": "cross-site"})
+    assert asyncio.run(node.answer(request)).status == 403
+    assert not asked

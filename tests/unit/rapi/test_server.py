@@ -346,3 +346,41 @@ def test_no_request_runs_a_command_on_a_node_or_chooses_another_than_its_adminis
     assert not operations_here & {"OP_REPAIR_COMMAND", "OP_RESTRICTED_COMMAND"}
     for name in ("../../bin/sh", "/bin/sh", "a b", "a;b", "."):
         assert not is_command(name), "a name of a file in a directory that is root's, and nothing else"
+
+
+_OF_ANOTHER_SITE = (
+    {"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example.com", "Host": "master:5080"},
+    {"Sec-Fetch-Site": "same-site", "Host": "master:5080"},
+    {"Origin": "https://elsewhere.example.com", "Host": "master:5080"},
+    {"Origin": "null", "Host": "master:5080"},
+)
+_OF_NO_OTHER_SITE = (
+    {},
+    {"Sec-Fetch-Site": "none"},
+    {"Sec-Fetch-Site": "same-origin", "Origin": "https://panel.example.com", "Host": "master:5080"},
+    {"Origin": "https://master:5080", "Host": "master:5080"},
+)
+
+
+@pytest.mark.parametrize("headers", _OF_ANOTHER_SITE)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_page_of_another_site_changes_nothing_with_the_password_a_browser_knows(api, luxi, method, headers):
+    """A form of any page makes a browser send POST without a body, with the password that was typed for this server."""
+    path = {"POST": "/2/instances/web1/reboot?type=hard", "PUT": "/2/nodes/n1/role", "DELETE": "/2/instances/web1"}
+    status, body, _ = send(api, method, path[method], headers=login() | headers)
+    assert (status, luxi.asked) == (403, [])
+    assert "page of another site" in body["message"]
+    third, told, _ = send(api, "POST", "/3/operations/instance-reboot", headers=login() | headers)
+    assert (third, "page of another site" in told["detail"]) == (403, True)
+
+
+@pytest.mark.parametrize("headers", _OF_NO_OTHER_SITE)
+def test_programs_and_pages_of_the_same_server_are_answered(api, luxi, headers):
+    assert send(api, "POST", "/2/instances/web1/reboot?type=hard", headers=login() | headers)[0] == 200
+    assert submitted(luxi)["OP_ID"] == "OP_INSTANCE_REBOOT"
+
+
+def test_a_page_of_another_site_may_ask_without_reading_the_answer(api):
+    headers = login() | _OF_ANOTHER_SITE[0]
+    status, _, reply = send(api, "GET", "/2/features", headers=headers)
+    assert (status, [name for name in reply.headers if name.startswith("Access-Control")]) == (200, [])

@@ -21,6 +21,9 @@ COMMAND_S = 30.0
 EVENTS_MAX = 1000
 """The newest that nobody waits for are kept: one that waits for days, or a guest that floods it, costs no more."""
 
+_SENSELESS = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
+_SAID_CHARACTERS = 500
+
 
 class QmpError(HypervisorError):
     """QEMU refused a command; *error_class* is QMP's."""
@@ -78,7 +81,12 @@ class Qmp:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """What is made of an answer fails where that is not of QEMU's form: then it is a fault of this guest alone."""
         self._drop()
+        if isinstance(error, _SENSELESS):
+            raise HypervisorError(
+                f"QEMU on {self._path} answers without sense ({type(error).__name__}: {_cut(error)}): end the guest"
+            ) from error
 
     async def execute(
         self,
@@ -104,8 +112,12 @@ class Qmp:
         except TimeoutError as err:
             raise QmpTimeoutError(f"QEMU does not answer '{command}' on {self._path} within {timeout_s:g} s") from err
         if "error" in answer:
-            error = answer["error"]
-            raise QmpError(f"QEMU refused '{command}': {error.get('desc', error)}", error.get("class", "GenericError"))
+            error = answer["error"] if isinstance(answer["error"], dict) else {"desc": answer["error"]}
+            kind = error.get("class")
+            raise QmpError(
+                f"QEMU refused '{command}': {_cut(error.get('desc', error))}",
+                kind if isinstance(kind, str) else "GenericError",
+            )
         return answer.get("return")
 
     async def wait_event(self, *names: str, timeout_s: float | None) -> dict[str, Any]:
@@ -176,3 +188,8 @@ class Qmp:
         if self._writer is not None:
             self._writer.close()
         self._reader = self._writer = None
+
+
+def _cut(said: object) -> str:
+    text = str(said)
+    return text if len(text) <= _SAID_CHARACTERS else f"{text[:_SAID_CHARACTERS]}…"

@@ -163,3 +163,43 @@ def test_events_that_nobody_waits_for_are_not_kept_for_ever(tmp_path: Path) -> N
             assert (await qmp.wait_event("SHUTDOWN", timeout_s=1))["event"] == "SHUTDOWN"
 
     conversation(tmp_path / "q", flood, story)
+
+
+@pytest.mark.parametrize("error", ["no", None, 7, [], {"class": [], "desc": {"a": 1}}, {"desc": "x" * 100_000}])
+def test_a_qemu_that_is_taken_over_refuses_in_no_form(tmp_path: Path, error: Any) -> None:
+    async def refuse(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        say(writer, {"error": error, "id": message["id"]})
+
+    async def story() -> None:
+        async with Qmp(str(tmp_path / "q")) as qmp:
+            with pytest.raises(QmpError, match="QEMU refused 'quit'") as caught:
+                await qmp.execute("quit")
+            assert len(str(caught.value)) < 1000
+            assert isinstance(caught.value.error_class, str)
+
+    conversation(tmp_path / "q", refuse, story)
+
+
+@pytest.mark.parametrize("answer", ["running", None, 7, [], [1], {}, {"status": []}, {"status": 10**400}])
+def test_answers_without_sense_are_faults_of_that_guest(tmp_path: Path, answer: Any) -> None:
+    """Whoever lists the guests of a node, or ends one, goes on as with a QEMU that does not answer."""
+
+    async def mock(message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        say(writer, {"return": answer, "id": message["id"]})
+
+    async def story() -> None:
+        with pytest.raises(HypervisorError, match="answers without sense"):
+            async with Qmp(str(tmp_path / "q")) as qmp:
+                state = (await qmp.execute("query-status"))["status"]
+                float({"running": 1}[state])
+
+    conversation(tmp_path / "q", mock, story)
+
+
+def test_a_fault_of_another_kind_is_left_as_it_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        with pytest.raises(OSError, match="no room"):
+            async with Qmp(str(tmp_path / "q")):
+                raise OSError("no room")
+
+    conversation(tmp_path / "q", silent, story)

@@ -7,14 +7,19 @@ they are not, so that a sender of this program never takes a disk for delivered 
 """
 
 import contextlib
+import queue
 import socket
 import ssl
+import threading
 import time
 
 from ganeti.base.errors import TransportError
 from ganeti.wire.transfer_files import Task
 
 _RETRY_S = 1.0
+_HANDSHAKE_S, _LOOK_S, _MOMENT_S = 30.0, 0.1, 0.01
+STRANGERS_MAX = 16
+HANDSHAKE = "handshake"
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 5))
 ANSWER_WITHIN_S = 24 * 3600.0
@@ -28,7 +33,7 @@ def listen(task: Task) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((task.bind, task.port))
-        listener.listen(1)
+        listener.listen(STRANGERS_MAX)
     except OSError as err:
         listener.close()
         raise TransportError(f"No connection can be taken on {task.bind or 'any address'}: {err.strerror}") from err
@@ -38,17 +43,77 @@ def listen(task: Task) -> socket.socket:
 def accept(task: Task, listener: socket.socket) -> ssl.SSLSocket:
     """Wait for the sender; others that connect are turned away. Raises `TransportError` when the time is over."""
     context = _context(task, ssl.PROTOCOL_TLS_SERVER)
-    end_s, refused = time.monotonic() + task.connect_timeout_s, ""
-    while (left_s := end_s - time.monotonic()) > 0:
-        listener.settimeout(left_s)
-        with contextlib.suppress(TimeoutError):
-            plain, _ = listener.accept()
-            try:
-                return _wrapped(context, plain, server=True, within_s=min(left_s, 30.0))
-            except (OSError, ssl.SSLError) as err:
-                plain.close()
-                refused = f"; one that came was refused: {err}"
+    end_s = time.monotonic() + task.connect_timeout_s
+    with contextlib.closing(_Handshakes(context)) as handshakes:
+        while (left_s := end_s - time.monotonic()) > 0:
+            listener.settimeout(min(left_s, _LOOK_S))
+            with contextlib.suppress(TimeoutError):
+                handshakes.begin(listener.accept()[0], within_s=min(left_s, _HANDSHAKE_S))
+            if (tunnel := handshakes.done()) is not None:
+                return tunnel
+        refused = handshakes.refused
     raise TransportError(f"The sender has not connected within {task.connect_timeout_s:.0f} seconds{refused}")
+
+
+class _Handshakes:
+    """Those under way, each in a thread: whoever connects and says nothing holds nobody up."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._running: dict[threading.Thread, socket.socket] = {}
+        """With a twin of the socket that the thread has."""
+        self._done: queue.SimpleQueue[tuple[threading.Thread, ssl.SSLSocket]] = queue.SimpleQueue()
+        self.refused = ""
+        """Why the last stranger was turned away."""
+
+    def begin(self, plain: socket.socket, *, within_s: float) -> None:
+        """Of too many the first is turned away: a handshake with the sender takes a moment."""
+        if not self._done.empty():
+            plain.close()
+            return
+        for ended in [thread for thread in self._running if not thread.is_alive()]:
+            self._running.pop(ended).close()
+        if len(self._running) >= STRANGERS_MAX:
+            self._turn_away(next(iter(self._running)))
+        twin = plain.dup()
+        thread = threading.Thread(target=self._shake_hands, args=(plain, twin, within_s), name=HANDSHAKE, daemon=True)
+        self._running[thread] = twin
+        thread.start()
+
+    def done(self) -> ssl.SSLSocket | None:
+        """The sender's connection, if it is there."""
+        try:
+            thread, tunnel = self._done.get(timeout=_MOMENT_S)
+        except queue.Empty:
+            return None
+        if (twin := self._running.pop(thread, None)) is not None:
+            twin.close()
+        return tunnel
+
+    def close(self) -> None:
+        """Turn away all others."""
+        for thread in list(self._running):
+            self._turn_away(thread)
+
+    def _turn_away(self, thread: threading.Thread) -> None:
+        """Not for one whose connection `done` gives."""
+        with self._running.pop(thread) as twin:
+            _end(twin)
+            thread.join()
+
+    def _shake_hands(self, plain: socket.socket, twin: socket.socket, within_s: float) -> None:
+        try:
+            tunnel = _wrapped(self._context, plain, server=True, within_s=within_s)
+        except (OSError, ssl.SSLError) as err:
+            self.refused = f"; one that came was refused: {err}"
+            _end(twin)
+        else:
+            self._done.put((threading.current_thread(), tunnel))
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def connect(task: Task) -> ssl.SSLSocket:

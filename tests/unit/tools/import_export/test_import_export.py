@@ -146,6 +146,20 @@ def test_a_stranger_gets_nothing_and_is_no_obstacle(sides: Sides) -> None:
     assert sides.target.read_bytes() == sides.source.read_bytes()
 
 
+def test_strangers_that_say_nothing_are_no_obstacle(sides: Sides) -> None:
+    """Whoever reaches the port could otherwise keep every transfer from beginning."""
+    receiving = sides.start(RECEIVE)
+    port = sides.until(RECEIVE, "listen_port")
+    silent = [socket.create_connection(("127.0.0.1", port), timeout=3) for _ in range(tunnel.STRANGERS_MAX + 3)]
+    sides.start(SEND, port=port).join(10)
+    receiving.join(10)
+    for each in silent:
+        each.close()
+    assert sides.codes == {SEND: 0, RECEIVE: 0}
+    assert sides.target.read_bytes() == sides.source.read_bytes()
+    assert not [each for each in threading.enumerate() if each.name == tunnel.HANDSHAKE]
+
+
 def test_who_is_not_reached_is_named(sides: Sides) -> None:
     sides.start(SEND, port=1).join(10)
     assert "127.0.0.1 port 1 cannot be reached" in (sides.status(SEND).error_message or "")

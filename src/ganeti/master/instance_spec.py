@@ -12,6 +12,9 @@ from ganeti.model.objects import Disk, Instance, Nic
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
+FORMAT = "format"
+"""Of a disk's image. It is what the disk was made with, whatever the default has become: a guest writes all of a raw
+image, and read as qcow2 that could name files of the node. A disk that notes none has the first of its template."""
 _BOOKKEEPING = ("reservations", "ext_reservations")
 """Of a network: which addresses are taken; a character for each address, which no node needs."""
 
@@ -21,6 +24,8 @@ def disk_spec(view: ConfigView, catalogue: Catalogue, instance: Instance, disk: 
     parameters = catalogue.template(disk.dev_type).parameters
     filled = inheritance.disk_params(view.cluster, group, disk.dev_type, parameters)
     traits = catalogue.template(disk.dev_type)
+    if FORMAT in filled and traits.formats:
+        filled[FORMAT] = traits.formats[0]
     paired = traits.has_secondary
     copies = [view.node(uuid) for uuid in disk.nodes] if paired else []
     return DiskSpec(

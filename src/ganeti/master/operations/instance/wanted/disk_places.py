@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.instance_spec import uses_exclusively
+from ganeti.master.instance_spec import FORMAT, uses_exclusively
 from ganeti.model import inheritance
 from ganeti.model.new_disk import NewDisk, Part
 from ganeti.model.objects import Disk
@@ -76,6 +76,7 @@ def place_disks(
         placed.append(
             replace(
                 disk,
+                params=_noted(new, disk, traits),
                 nodes=list(node_uuids),
                 logical_id=_logical_id(new, traits),
                 children=parts,
@@ -83,6 +84,14 @@ def place_disks(
             )
         )
     return placed
+
+
+def _noted(new: NewDisk, disk: Disk, traits: TemplateTraits) -> dict[str, Any] | None:
+    """With the format of its image, where that is not the one that a disk without a note has."""
+    image_format = new.params.get(FORMAT)
+    if not traits.formats or image_format in (None, traits.formats[0]):
+        return disk.params
+    return {**(disk.params or {}), FORMAT: image_format}
 
 
 def _part(disk: Disk, part: Part, node_uuids: Sequence[str], entropy: EntropyPort) -> Disk:

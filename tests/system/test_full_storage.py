@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 BALLAST = f"{FILE_STORAGE}/ballast"
-IMAGE = "/root/image.raw"
+IMAGE = "/srv/image.raw"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Disk images named by a path or a URL: brought to this node, and written onto disks.
 
-Only raw images: one that names other files inside (qcow2 can) would let whoever made it read the node's files.
+Only raw images: one that names other files inside (qcow2 can) would let whoever made it read the node's files. Whoever
+submits a job names the image, and root opens it: so a path is under the rule of files that guests are given.
 """
 
 import errno
@@ -14,6 +15,8 @@ from typing import BinaryIO, cast
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.names import shown
+from ganeti.base.paths import Paths
+from ganeti.node.hypervisors import guest_files
 from ganeti.node.storage.image_io import MIB, QCOW2_MAGIC, failed, unlink
 
 _SCHEMES = ("http", "https", "ftp")
@@ -21,13 +24,13 @@ _SILENT_AFTER_S = 60.0
 _MODE = 0o600
 
 
-def copy_onto(image: str, target: str) -> int:
+def copy_onto(paths: Paths, image: str, target: str) -> int:
     """Write *image* onto the disk at *target*, durably; gives its size in bytes. Raises `BlockDeviceError`.
 
     Parts that hold the same already are left alone, so that a sparse disk stays one. An image in a file for which the
     file system has no room is refused before anything is written; of one at a URL nobody knows how much it holds.
     """
-    with _opened(image) as source:
+    with _opened(paths, image) as source:
         try:
             with open(target, "r+b", buffering=0) as disk:
                 size = os.lseek(disk.fileno(), 0, os.SEEK_END)
@@ -40,10 +43,10 @@ def copy_onto(image: str, target: str) -> int:
     return position
 
 
-def copy_into(image: str, path: str) -> int:
+def copy_into(paths: Paths, image: str, path: str) -> int:
     """Make the file *path* with what *image* holds, whole or not at all; gives its size in bytes."""
     fresh = f"{path}.new"
-    with _opened(image) as source:
+    with _opened(paths, image) as source:
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
@@ -125,19 +128,30 @@ def _chunk(image: str, source: BinaryIO) -> bytes:
     return b"".join(parts)
 
 
-def _opened(image: str) -> BinaryIO:
+def _opened(paths: Paths, image: str) -> BinaryIO:
     """Begin to read an image. What is done with it meanwhile fails for other reasons, and says so itself."""
     scheme = image.partition("://")[0].lower() if "://" in image else ""
     try:
         if image.startswith("/"):
-            file = open(os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)  # noqa: SIM115
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                file.close()
-                raise BlockDeviceError(f"The image {image} is not a file")
-            return file
+            return _opened_file(paths, image)
         if scheme in _SCHEMES:
             return cast("BinaryIO", urllib.request.urlopen(image, timeout=_SILENT_AFTER_S))  # noqa: S310 - checked above
     except (OSError, ValueError, http.client.HTTPException) as err:  # what urllib raises by itself is an OSError
         reason = getattr(err, "strerror", None) or getattr(err, "reason", None) or err
         raise BlockDeviceError(f"The image {image} cannot be had: {reason}") from err
     raise BlockDeviceError(f"The image '{shown(image)}' is neither an absolute path nor a URL of http or ftp")
+
+
+def _opened_file(paths: Paths, image: str) -> BinaryIO:
+    """The file that was opened counts, whatever its name leads to meanwhile. Raises `OSError`."""
+    file = open(os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)  # noqa: SIM115
+    try:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise BlockDeviceError(f"The image {image} is not a file")
+        real = os.readlink(f"/proc/self/fd/{file.fileno()}")
+        if (reason := guest_files.fault(paths, real)) is not None:
+            raise BlockDeviceError(f"The image {image} cannot be used: {reason}")
+    except BaseException:
+        file.close()
+        raise
+    return file

@@ -25,7 +25,7 @@ _OWN_DISK = "helper"
 async def disk_image(node: NodeState, asked: DiskImage) -> int:
     target = (await attach_files(node, asked.instance))[asked.index]
     if target.image_format == RAW:
-        size = await in_thread(images.copy_onto, asked.image, target.path)
+        size = await in_thread(images.copy_onto, node.paths, asked.image, target.path)
     else:
         size = await _converted(node, asked, target)
     node.world.log(f"disk {asked.index} of instance {asked.instance.name} filled from image {asked.image}")
@@ -35,7 +35,7 @@ async def disk_image(node: NodeState, asked: DiskImage) -> int:
 async def _converted(node: NodeState, asked: DiskImage, target: AttachedDisk) -> int:
     copy = _copy_path(node, asked.instance)
     try:
-        size = await in_thread(images.copy_into, asked.image, copy)
+        size = await in_thread(images.copy_into, node.paths, asked.image, copy)
         if size > target.spec.size_mib * MIB:
             raise BlockDeviceError(f"The image {asked.image} is larger than the disk of {target.spec.size_mib} MiB")
         argv = ["qemu-img", "convert", "-q", "-n", "-f", RAW, "-O", target.image_format, copy, target.path]
@@ -54,7 +54,7 @@ async def helper_start(node: NodeState, asked: HelperStart) -> None:
     disks = await attach_disks(node, instance)
     if not disks:
         raise BlockDeviceError(f"Instance {instance.name} has no disks that a helper guest could work on")
-    size = await in_thread(images.copy_into, asked.image, path)
+    size = await in_thread(images.copy_into, node.paths, asked.image, path)
     own = DiskSpec(
         uuid=f"{_OWN_DISK}-{instance.uuid}",
         template=disks[0].spec.template,

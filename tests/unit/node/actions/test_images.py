@@ -71,6 +71,27 @@ def test_a_disk_is_filled_and_filled_again(node: OneNode, place: Path, server: s
     assert disk_content(node)[: 2 * MIB] == other
 
 
+@pytest.mark.parametrize("through_a_link", [False, True])
+@pytest.mark.parametrize(
+    "secret", ["/etc/shadow", "/var/lib/ganeti/ca.key", "/root/.ssh/id_rsa", "/srv/disks/web2/d0", "/proc/kcore"]
+)
+def test_no_file_of_the_node_that_is_no_image_comes_onto_a_disk(
+    node: OneNode, place: Path, secret: str, through_a_link: bool
+) -> None:
+    """Whoever submits a job names the image, and root opens it."""
+    path = Path(node.paths.under(secret))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(CONTENT)
+    if through_a_link:
+        (place / "link.raw").symlink_to(path)
+        path = place / "link.raw"
+    with pytest.raises(BlockDeviceError, match=f"The image {path} cannot be used: "):
+        node.call("disk_image", instance=INSTANCE, index=0, image=str(path))
+    assert not any(disk_content(node))
+    with pytest.raises(BlockDeviceError, match=f"The image {path} cannot be used: "):
+        node.call("helper_start", instance=INSTANCE, image=str(path), communicates=False)
+
+
 def test_a_qcow2_disk_is_filled_too(node: OneNode, place: Path) -> None:
     disk = replace(DISK, logical_id=["loop", "/srv/disks/web1/d1"], params={"format": "qcow2"})
     node.call("blockdev_create", disk=disk)

@@ -17,6 +17,8 @@ from ganeti.node.storage.allowed_paths import AllowedPaths, forbidden
 
 PARAMETERS = ("cdrom_image_path", "cdrom2_image_path", "floppy_image_path", "kernel_path", "initrd_path")
 _TREES = ("/var/lib/ganeti", "/etc", "/root", "/proc", "/sys", "/dev", "/run", "/var/run", "/var/log")
+_SHARED_TREES = ("/home", "/opt", "/usr", "/var/backups", "/var/lib", "/var/mail", "/var/spool")
+"""Where programs and users of the node keep things: their secrets are not for everybody to read."""
 _DRIVE = re.compile(r"/dev/(sr|fd)[0-9]+")
 
 
@@ -51,10 +53,16 @@ def fault(paths: Paths, path: str) -> str | None:
     if _DRIVE.fullmatch(real):
         return None
     if os.path.dirname(real) == os.path.realpath(paths.sysconf_dir):
-        return None if _everybody_reads(real) else f"of {paths.sysconf_dir} a guest gets files that everybody may read"
+        return (
+            None
+            if everybody_may(stat.S_IROTH, real)
+            else f"of {paths.sysconf_dir} a guest gets files that everybody may read"
+        )
     for tree in map(paths.under, _TREES):
         if is_below(real, tree):
             return f"a guest gets nothing from below {tree}; put the file into a directory of its own, as /srv/iso"
+    if (tree := _shared_tree(paths, real)) and not everybody_may(stat.S_IROTH, real):
+        return f"of {tree} a guest gets files that everybody may read; put it into a directory of its own, as /srv/iso"
     kept = (paths.export_dir, paths.backup_dir, paths.backup_scratch_dir, paths.backup_files_dir)
     listed = [paths.under(line) for line in AllowedPaths(paths).listed() if forbidden(line) is None]
     for tree in (*kept, *listed):
@@ -68,8 +76,15 @@ def is_below(real: str, tree: str) -> bool:
     return real == found or real.startswith(found.rstrip("/") + "/")
 
 
-def _everybody_reads(real: str) -> bool:
+def everybody_may(bit: int, path: str) -> bool:
+    """Whether a file's mode has this bit (`stat.S_IROTH`, `stat.S_IWOTH`); there may be none."""
     try:
-        return bool(os.stat(real).st_mode & stat.S_IROTH)
+        return bool(os.stat(path).st_mode & bit)
     except OSError:
-        return True  # there is none
+        return True
+
+
+def _shared_tree(paths: Paths, real: str) -> str:
+    if os.path.dirname(real) == os.path.realpath(paths.under("/")):
+        return "/"  # swap files
+    return next((tree for tree in map(paths.under, _SHARED_TREES) if is_below(real, tree)), "")

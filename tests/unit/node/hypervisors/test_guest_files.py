@@ -83,3 +83,26 @@ def test_drives_of_the_node_and_the_net_are_not_refused(paths: Paths) -> None:
         guest_files.check_places(Paths(), {"cdrom_image_path": value, "kernel_path": ""})
     with pytest.raises(HypervisorError, match="/dev"):
         guest_files.check_places(Paths(), {"cdrom_image_path": "/dev/kmsg"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/home/ann/.ssh/id_ed25519",
+        "/var/spool/cron/crontabs/root",
+        "/var/backups/shadow.bak",
+        "/var/lib/mysql/users.ibd",
+        "/opt/site/secret",
+        "/usr/share/site/secret",
+        "/swapfile",
+    ],
+)
+def test_outside_of_the_places_of_images_a_guest_gets_what_everybody_reads(name: str, paths: Paths) -> None:
+    guest_files.check_places(paths, {"cdrom_image_path": place(paths, name)})
+    with pytest.raises(HypervisorError, match="a guest gets files that everybody may read"):
+        guest_files.check_places(paths, {"cdrom_image_path": place(paths, name, 0o640)})
+
+
+def test_an_image_in_a_directory_of_its_own_may_be_roots_alone(paths: Paths) -> None:
+    for name in ("/srv/iso/debian.iso", "/boot/vmlinuz-6.8", "/data/images/base.raw"):
+        guest_files.check_places(paths, {"cdrom_image_path": place(paths, name, 0o600)})

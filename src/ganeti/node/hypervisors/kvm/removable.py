@@ -2,11 +2,13 @@
 """CDs and the floppy of a QEMU machine."""
 
 import json
+import stat
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from ganeti.node.hypervisors import guest_files
 from ganeti.node.hypervisors.kvm.devices import CHOSEN_BOOT_INDEX, Machine, words
 from ganeti.node.hypervisors.kvm.disks import SCSI_TYPES, SCSI_WITH_HOTPLUG, free_scsi_place, scsi_controller
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -85,7 +87,9 @@ def arguments(record: RuntimeRecord) -> list[str]:
             found += ["-blockdev", json.dumps(image_node(hvparams[parameter], drive_of(parameter)))]
         found += ["-device", words(drive_device(record, parameter))]
     if hvparams["floppy_image_path"]:
-        node_options = image_node(hvparams["floppy_image_path"], "floppy0") | {"read-only": False}
+        image = hvparams["floppy_image_path"]
+        writable = guest_files.everybody_may(stat.S_IWOTH, image)  # else a guest could change programs of its node
+        node_options = image_node(image, "floppy0") | {"read-only": not writable}
         found += ["-blockdev", json.dumps(node_options), "-device", "isa-fdc,id=fdc0"]
         boot = f",bootindex={CHOSEN_BOOT_INDEX}" if hvparams["boot_order"] == "floppy" else ""
         found += ["-device", f"floppy,drive=floppy0,id=floppy0,bus=fdc0.0{boot}"]

@@ -272,3 +272,15 @@ def test_a_guest_of_its_own_user_is_confined_as_the_release_of_qemu_wants_it() -
         at = line.index(wanted[0])
         assert line[at : at + len(wanted)] == wanted
         assert {"-runas", "-chroot", "-run-with"}.intersection(line) == {word for word in wanted if word[0] == "-"}
+
+
+def test_a_guest_writes_only_to_a_floppy_that_everybody_may_write(tmp_path: Path) -> None:
+    """Whoever submits a job names the file, a program of the node, too, and root opens it."""
+    image = tmp_path / "floppy.img"
+    image.touch()
+    for mode, read_only in ((0o644, True), (0o600, True), (0o755, True), (0o666, False)):
+        image.chmod(mode)
+        options = next(
+            json.loads(word) for word in removable.arguments(made(floppy_image_path=str(image))) if "floppy0" in word
+        )
+        assert options["read-only"] is read_only

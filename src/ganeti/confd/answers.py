@@ -12,6 +12,9 @@ from ganeti.confd.picture import Disk, Picture
 from ganeti.model.templates import PAIRED
 from ganeti.wire.confd import LINK, Fault, Kind, MasterField, Question, Status
 
+_UNTOLD = "backups"
+"""A section of ours with the keys of backups: any node could ask for them, and some only keep what they seal."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -164,7 +167,10 @@ def _config(picture: Picture, query: Any) -> Answer:
         raise _Unanswerable(Fault.ARGUMENT)
     words = [word.replace("~1", "/").replace("~0", "~") for word in query.split("/")[1:]]
     if not words:
-        return Answer(msgspec.json.decode(picture.content), picture.cluster.serial_no)
+        whole = {key: msgspec.json.decode(each) for key, each in picture.sections.items() if key != _UNTOLD}
+        return Answer(whole, picture.cluster.serial_no)
+    if words[0] == _UNTOLD:
+        raise _Unanswerable(Fault.ARGUMENT)
     read = {"instances": picture.raw_instances, "disks": picture.raw_disks}  # the long ones
     if len(words) > 1 and words[0] in read:
         found, words = _member(read[words[0]], words[1]), words[2:]

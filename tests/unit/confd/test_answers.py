@@ -143,3 +143,14 @@ def test_collectors(ask):
 def test_what_is_no_configuration(content):
     with pytest.raises(ConfigurationError, match="The configuration cannot be read"):
         pictures.read(content)
+
+
+def test_no_key_of_backups_is_told():
+    """Every node can sign questions, and some only keep what is sealed with these keys."""
+    config = {**CONFIG, "backups": {"keys": {"ab12": "s3cret"}, "schedules": {}}}
+    made = pictures.read(json.dumps(config).encode())
+    for query in ("", "/backups", "/backups/keys", "/backups/keys/ab12", "/backups/schedules"):
+        found = answer(made, Question(Kind.CONFIG, query, ""))
+        assert "s3cret" not in json.dumps(found.value), query
+    assert answer(made, Question(Kind.CONFIG, "", "")).value == CONFIG
+    assert answer(made, Question(Kind.CONFIG, "/backups/keys/ab12", "")) == ARGUMENT

@@ -41,6 +41,7 @@ REDACTED = "<redacted>"
 """What a secret parameter reads on disk."""
 _ID_DIGITS = 18
 SECRET_SUFFIX = "_secret"  # noqa: S105 - the end of names of parameters that hold secrets
+_UNSHOWN_SUFFIXES = (SECRET_SUFFIX, "_private", "_private_cluster")
 
 Timestamp = list[int]
 """[seconds, microseconds]."""
@@ -236,13 +237,17 @@ def secrets_of(opcode: dict[str, Any]) -> list[Secret]:
 
     A plan has its operation in a parameter, a creation of many instances has a list of them.
     """
+    return _values_of(opcode, (SECRET_SUFFIX,))
+
+
+def _values_of(opcode: dict[str, Any], suffixes: tuple[str, ...]) -> list[Secret]:
     found: list[Secret] = []
     unseen: list[tuple[list[str | int], Any]] = [([], opcode)]
     while unseen:  # no recursion: the depth is the client's choice
         place, value = unseen.pop()
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in items:
-            if isinstance(inner, dict) and isinstance(key, str) and key.endswith(SECRET_SUFFIX):
+            if isinstance(inner, dict) and isinstance(key, str) and key.endswith(suffixes):
                 if inner:
                     found.append(([*place, key], inner))
             elif isinstance(inner, dict | list | tuple):
@@ -260,11 +265,19 @@ def put_secrets(opcode: dict[str, Any], secrets: Iterable[Secret]) -> None:
 
 
 def redact(opcode: dict[str, Any]) -> dict[str, Any]:
-    """Give *opcode* as it may be stored and shown: values of secret parameters never leave memory."""
-    shown = opcode
-    for place, values in secrets_of(opcode):
-        shown = _replaced(shown, place, dict.fromkeys(values, REDACTED))
-    return shown
+    """Give *opcode* as it may be stored: values of secret parameters never leave memory."""
+    return _without(opcode, secrets_of(opcode))
+
+
+def shown(opcode: dict[str, Any]) -> dict[str, Any]:
+    """Give *opcode* as it may be shown: nor are values of private parameters, which no listing shows."""
+    return _without(opcode, _values_of(opcode, _UNSHOWN_SUFFIXES))
+
+
+def _without(opcode: dict[str, Any], hidden: Iterable[Secret]) -> dict[str, Any]:
+    for place, values in hidden:
+        opcode = _replaced(opcode, place, dict.fromkeys(values, REDACTED))
+    return opcode
 
 
 def _replaced(opcode: dict[str, Any], place: list[str | int], value: dict[str, Any]) -> dict[str, Any]:

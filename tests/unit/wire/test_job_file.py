@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ganeti.base.errors import JobFileCorrupted
+from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.queue.events import WriteJob
 from ganeti.wire.job_file import (
     JobFile,
@@ -22,6 +23,7 @@ from ganeti.wire.job_file import (
     seconds,
     secrets_lost,
     secrets_of,
+    shown,
     timestamp,
 )
 
@@ -124,14 +126,32 @@ def test_an_opcode_without_secrets_is_given_as_it_is():
     assert redact(opcode) is opcode and secrets_of(opcode) == []
 
 
+def test_private_parameters_are_stored_and_not_shown():
+    """Whoever reads the remote API sees the parameters of all jobs, without a password where it needs none."""
+    private = {"osparams_private": {"pw": "hush"}, "osparams_private_cluster": {"debian": {"pw": "hush"}}}
+    opcode = {"OP_ID": "OP_PLAN", "operation": {**private, "osparams_secret": {"pw": "hush"}, "osparams": {"a": "b"}}}
+    before = copy.deepcopy(opcode)
+    for given in (opcode, {**opcode["operation"], "instances": [opcode["operation"]]}):
+        told = shown(given)
+        assert "hush" not in json.dumps(told)
+        assert json.dumps(told).count("<redacted>") == json.dumps(given).count("hush")
+    assert shown(opcode)["operation"]["osparams"] == {"a": "b"}
+    assert opcode == before
+    plain = {"OP_ID": "OP_X", "osparams_private": {}, "clear_osparams_private": True, "remove_osparams_private": ["pw"]}
+    assert shown(plain) is plain
+    (field,) = (each for each in JOBS.fields.values() if each.name == "ops")
+    row = JobRow(1, JobFile(id=1, ops=[OpcodeEntry(input=opcode)]), False)
+    assert "hush" not in json.dumps(field.get(row))
+
+
 def test_no_depth_of_parameters_hides_a_secret():
     opcode = {"osparams_secret": {"key": "hush"}}
     for _ in range(3000):
         opcode = {"operation": opcode}
-    shown = redact(opcode)
+    told = redact(opcode)
     for _ in range(3000):
-        shown = shown["operation"]
-    assert shown == {"osparams_secret": {"key": "<redacted>"}}
+        told = told["operation"]
+    assert told == {"osparams_secret": {"key": "<redacted>"}}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ganeti.master.operation import find
 from ganeti.master.query.fields import BOOL, JOINED, NUMBER, OTHER, TEXT, TIMES, UNAVAILABLE, Field, Resource, table
-from ganeti.wire.job_file import JobFile, OpcodeEntry, redact
+from ganeti.wire.job_file import JobFile, OpcodeEntry, shown
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ JOBS = Resource(
                 "OpCodes",
                 OTHER,
                 "Each opcode with its parameters",
-                _per_opcode(lambda entry: redact(entry.input)),
+                _per_opcode(lambda entry: shown(entry.input)),
             ),
             Field("opresult", "OpCode_result", OTHER, "Result of each opcode", _per_opcode(lambda entry: entry.result)),
             Field(

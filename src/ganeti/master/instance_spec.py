@@ -9,6 +9,7 @@ from ganeti.model import inheritance
 from ganeti.model.ipolicy import InstanceSize
 from ganeti.model.node_requests import DiskSpec, InstanceSpec, NicSpec
 from ganeti.model.objects import Disk, Instance, Nic
+from ganeti.model.templates import traits_of
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
@@ -108,15 +109,26 @@ def instance_spec(
     )
 
 
-def instance_size(view: ConfigView, instance: Instance, disks: list[Disk], template: str) -> InstanceSize:
-    """What the instance policy looks at."""
+def instance_size(
+    view: ConfigView, instance: Instance, disks: list[Disk], template: str, *, node_uuid: str = ""
+) -> InstanceSize:
+    """What the instance policy looks at: of the instance where it is, or on another node.
+
+    On exclusive storage the policy bounds the spindles of the disks in place of the backend parameter.
+    """
     backend = inheritance.instance_be(view.cluster, instance)
+    spindle_use: int | None = backend["spindle_use"]
+    traits = traits_of(template)
+    local = traits is not None and traits.uses_node_disk
+    if local and uses_exclusively(view, node_uuid or instance.primary_node):
+        named = [disk.spindles for disk in disks if disk.spindles is not None]
+        spindle_use = sum(named) if len(named) == len(disks) else None
     return InstanceSize(
         memory_mib=backend["maxmem"],
         vcpus=backend["vcpus"],
         disk_sizes_mib=[disk.size for disk in disks],
         nic_count=len(instance.nics),
-        spindle_use=backend["spindle_use"],
+        spindle_use=spindle_use,
         disk_template=template,
     )
 

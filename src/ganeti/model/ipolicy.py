@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ganeti.base.errors import ParameterError
+from ganeti.model.templates import NO_DISKS
 
 SPEC_KEYS = ("memory-size", "cpu-count", "disk-count", "disk-size", "nic-count", "spindle-use")
 
@@ -34,17 +35,18 @@ class InstanceSize:
     vcpus: int
     disk_sizes_mib: Sequence[int]
     nic_count: int
-    spindle_use: int
+    spindle_use: int | None
+    """On exclusive storage the spindles of all disks; None where one of these does not name its own."""
     disk_template: str
 
     def values(self) -> list[tuple[str, int]]:
-        pairs = [
-            ("memory-size", self.memory_mib),
-            ("cpu-count", self.vcpus),
-            ("disk-count", len(self.disk_sizes_mib)),
-            ("nic-count", self.nic_count),
-            ("spindle-use", self.spindle_use),
-        ]
+        """How many disks there are is no size of an instance that is to have none: placement does not ask either."""
+        pairs = [("memory-size", self.memory_mib), ("cpu-count", self.vcpus)]
+        if self.disk_template != NO_DISKS:
+            pairs.append(("disk-count", len(self.disk_sizes_mib)))
+        pairs.append(("nic-count", self.nic_count))
+        if self.spindle_use is not None:
+            pairs.append(("spindle-use", self.spindle_use))
         return pairs + [("disk-size", size) for size in self.disk_sizes_mib]
 
 

@@ -147,7 +147,8 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
     _check_networks(view, instance, view.group(source.group), view.group(target.group))
     if not ignore_ipolicy:
         policy = inheritance.group_ipolicy(view.cluster, view.group(target.group))
-        size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
+        disks, template = view.instance_disks(instance), view.disk_template(instance)
+        size = instance_size(view, instance, disks, template, node_uuid=target.uuid)
         found = violations(policy, size)
         if found:
             raise PrerequisiteError(

@@ -461,3 +461,19 @@ def test_hooks_are_told_the_new_values(ctx: FakeContext) -> None:
     hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
     assert hooks is not None
     assert (hooks.env["INSTANCE_VCPUS"], hooks.env["INSTANCE_NIC_COUNT"], hooks.path) == ("3", "2", "instance-modify")
+
+
+@pytest.mark.parametrize("word", ["none", "default", "", None])
+def test_the_name_of_a_nic_is_taken_away(ctx: FakeContext, word: str | None) -> None:
+    run(modify(nics=[["modify", 0, {"name": "eth0"}]]), ctx)
+    assert instance(ctx).nics[0].name == "eth0"
+    run(modify(nics=[["modify", 0, {"name": word}], ["add", -1, {"name": word}]]), ctx)
+    assert [nic.name for nic in instance(ctx).nics] == [None, None]
+
+
+@pytest.mark.parametrize("word", ["none", ""])
+def test_a_new_disk_without_a_name_has_none(ctx: FakeContext, word: str) -> None:
+    ctx.nodes.handlers["blockdev_create"] = lambda name, **_: None
+    run(modify(disks=[["add", -1, {"size": 64, "name": word}], ["add", -1, {"size": 64, "name": word}]]), ctx)
+    view = ctx.config.view()
+    assert [disk.name for disk in view.instance_disks(instance(ctx))] == [None] * 3

@@ -20,6 +20,8 @@ MAX_DISKS = 16
 MAX_DISK_MIB = 2**43 - 1
 """What fits into a file offset."""
 _DISK_ACCESS = (KERNELSPACE, USERSPACE)
+NAMELESS = ("", "none")
+"""What is given in place of a disk's name where it is to have none."""
 _DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
 _KEYS_OF_TEMPLATES = {
     "adopt": "a volume that is there already",
@@ -116,7 +118,7 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
         dev_type=traits.name,
         size=size_mib,
         mode=mode,
-        name=name,
+        name=None if name in NAMELESS else name,
         iv_name=f"disk/{index}",
         spindles=spindles,
         params=params,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
-from ganeti.master.operations.instance.wanted.creation_input import MAX_DISKS, read_disk
+from ganeti.master.operations.instance.wanted.creation_input import MAX_DISKS, NAMELESS, read_disk
 from ganeti.master.operations.instance.wanted.disk_places import place_disks
 from ganeti.master.operations.instance.wanted.nics import MAX_NICS, changed_nic, check_device_names, new_nic
 from ganeti.master.operations.parameters import NicInput, Values
@@ -247,7 +247,7 @@ def _changed_disk(index: int, disk: Disk, values: Mapping[str, Any], traits: Tem
     name = values.get("name", disk.name)
     if not isinstance(name, str | None):
         raise PrerequisiteError(f"Disk {index}: its name must be text, not {name}", WRONG_INPUT)
-    return replace(disk, mode=mode, name=None if name in ("", "none") else name)
+    return replace(disk, mode=mode, name=None if name in NAMELESS else name)
 
 
 def _detached(

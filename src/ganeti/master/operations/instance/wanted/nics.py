@@ -116,8 +116,14 @@ def _make_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: 
     elif mac in taken:
         raise PrerequisiteError(f"NIC {index}: MAC address {mac} is already in use", "resource_not_unique")
     within = network.uuid if network is not None else None
+    name = given.get("name", "none")
     return Nic(
-        uuid=entropy.uuid(), mac=mac, ip=ip, nicparams=nicparams, network=within, name=values.get("name") or None
+        uuid=entropy.uuid(),
+        mac=mac,
+        ip=ip,
+        nicparams=nicparams,
+        network=within,
+        name=None if name == "none" else name,
     )
 
 

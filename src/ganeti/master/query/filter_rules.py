@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from ganeti.master.query.fields import OTHER, Field, QueryWorld, Resource, table
+from ganeti.master.queue.filters import in_order
 from ganeti.model.objects import FilterRule
 
 
@@ -14,7 +15,7 @@ class FilterRow:
 
 def _rows(world: QueryWorld) -> list[FilterRow]:
     """In the order in which the queue looks at them."""
-    return [FilterRow(rule) for rule in sorted(world.view.filters(), key=lambda rule: (rule.priority, rule.uuid))]
+    return [FilterRow(rule) for rule in in_order(world.view.filters())]
 
 
 FILTERS = Resource(

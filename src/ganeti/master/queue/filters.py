@@ -11,7 +11,7 @@ whoever wants to make it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ganeti.base.errors import ParameterError
@@ -51,12 +51,16 @@ class _Compiled(NamedTuple):
     """How many jobs may have a process, for RATE_LIMIT."""
 
 
+def in_order(rules: Iterable[FilterRule]) -> list[FilterRule]:
+    """The rules in the order in which they are looked at."""
+    return sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
+
+
 class Admission:
     """All rules, ready to be asked. A verdict depends on a job's id and opcodes alone: it may be kept."""
 
     def __init__(self, rules: Sequence[FilterRule]) -> None:
-        ordered = sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
-        compiled = [_compile_if_sound(rule) for rule in ordered]
+        compiled = [_compile_if_sound(rule) for rule in in_order(rules)]
         self._rules = [item for item in compiled if item is not None and item.action is not None]
 
     def of(self, file: JobFile) -> Verdict:

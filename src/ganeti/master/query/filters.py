@@ -5,12 +5,13 @@ Answers are three-valued: a comparison with a value that is not there is neither
 nothing can be said passes.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ganeti.base.errors import ParameterError, QueryFilterParseError
 from ganeti.base.patterns import Pattern, PatternError
-from ganeti.master.query.fields import NUMBER, TIMESTAMP, UNIT, Field, Missing
+from ganeti.master.query.fields import NUMBER, TIMES, TIMESTAMP, UNIT, Field, Missing
 from ganeti.master.three_valued import Predicate, Truth, all_of, any_of, negated
 
 _MAX_DEPTH = 100
@@ -98,8 +99,13 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Field, Any], Pre
     def make(field: Field, wanted: Any) -> Predicate:
         def test(value: Any) -> bool:
             have, want = _comparable(field, value), _comparable(field, wanted)
+            if have is None and want is not None:
+                return False
             _check_types(field, have, want)
-            return compare(have, want)
+            try:
+                return compare(have, want)
+            except TypeError as err:
+                raise ParameterError(f"Field '{field.name}' has no order: compare it with == or !=") from err
 
         return _test(field, test)
 
@@ -135,13 +141,18 @@ def _contains(field: Field, wanted: Any) -> Predicate:
 
 
 def _comparable(field: Field, value: Any) -> Any:
-    """Times compare by seconds, whatever their form."""
-    if field.kind == TIMESTAMP:
-        if isinstance(value, list | tuple) and value:
-            return int(value[0])
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return int(value)
+    """Times compare by seconds, whatever their form: those of jobs are lists of seconds and microseconds."""
+    if _is_time(field):
+        seconds = value[0] if isinstance(value, list | tuple) and value else value
+        if isinstance(seconds, float) and math.isfinite(seconds):
+            return int(seconds)
+        if isinstance(seconds, int) and not isinstance(seconds, bool):
+            return seconds
     return value
+
+
+def _is_time(field: Field) -> bool:
+    return field.kind == TIMESTAMP or field.shown == TIMES
 
 
 def _check_types(field: Field, have: Any, want: Any) -> None:
@@ -153,7 +164,8 @@ def _check_types(field: Field, have: Any, want: Any) -> None:
     else:
         ok = isinstance(want, type(have)) or isinstance(have, type(want))
     if not ok:
-        word = "a number" if field.kind in (NUMBER, UNIT, TIMESTAMP) else _TYPE_WORDS.get(type(have), "no single value")
+        number = field.kind in (NUMBER, UNIT) or _is_time(field)
+        word = "a number" if number else _TYPE_WORDS.get(type(have), "no single value")
         raise ParameterError(f"Field '{field.name}' is {word}: it cannot be compared with {_short(want)}")
 
 

@@ -13,6 +13,7 @@ from ganeti.master.query.fields import (
     NUMBER,
     OTHER,
     TEXT,
+    TIMES,
     TIMESTAMP,
     UNAVAILABLE,
     Field,
@@ -47,6 +48,11 @@ THINGS = Resource(
             Field("tags", "Tags", OTHER, "Tags", lambda row: row.tags),
             Field("note", "Note", TEXT, "Note", lambda row: UNAVAILABLE if row.note is None else row.note),
             Field("beat", "Beat", NUMBER, "Beat", lambda row: row.live, live=(beat,)),
+            Field(
+                "begun", "Begun", OTHER, "Begun", lambda row: [row.size, 250000] if row.size < 3 else None, shown=TIMES
+            ),
+            Field("none", "None", OTHER, "None", lambda row: None),
+            Field("values", "Values", OTHER, "Values", lambda row: {"size": row.size}),
             Field("secret", "Secret", OTHER, "Hidden", lambda row: 1, hidden=True),
         ]
     ),
@@ -89,6 +95,13 @@ def ask(qfilter: Any, fields: tuple[str, ...] = ("name",), collected: list[Any] 
         (["|"], []),
         (["==", "born", 2], ["a2"]),
         (["<", "born", 2.9], ["a1"]),
+        (["==", "begun", 2], ["a2"]),
+        ([">", "begun", 1], ["a2"]),
+        (["<=", "begun", [2, 5]], ["a1", "a2"]),
+        (["!=", "begun", None], ["a1", "a2"]),
+        (["<", "none", 5], []),
+        (["!", ["<", "none", 5]], ["a1", "a2", "a10"]),
+        (["==", "born", float("inf")], []),
         (["==", "note", "hello"], ["a1", "a2", "a10"]),
         (["!=", "note", "hello"], ["a1", "a10"]),
         (["!", ["==", "note", "hello"]], ["a1", "a10"]),
@@ -126,6 +139,13 @@ def test_rows_that_pass_in_their_order(qfilter, names):
         ["=~", "name", "("],
         ["=~", "name", 5],
         ["=[]", "name", "a"],
+        ["=~", "name", "a{99999999999999}"],
+        ["==", "born", ["yesterday"]],
+        ["<", "born", [None]],
+        ["<", "begun", ["yesterday"]],
+        ["<", "none", None],
+        ["<", "tags", [1]],
+        ["<", "values", {}],
         ["&", ["==", "size", None], 3],
     ],
 )
@@ -143,6 +163,7 @@ def test_filters_that_are_refused(qfilter):
         (["==", "even", "yes"], "^Field 'even' is a truth value: it"),
         (["==", "size", "two"], "^Field 'size' is a number: it"),
         (["==", "tags", 1], "^Field 'tags' is no single value: it"),
+        (["<", "values", {}], "^Field 'values' has no order: compare it with == or !=$"),
     ],
 )
 def test_refusals_are_in_plain_words(qfilter, says):
@@ -185,7 +206,7 @@ def test_unknown_fields_and_missing_values():
 
 def test_fields_are_listed_in_natural_order_without_hidden_ones():
     names = [field["name"] for field in describe_fields(THINGS, None)["fields"]]
-    assert names == ["beat", "born", "even", "name", "note", "size", "tags"]
+    assert names == ["beat", "begun", "born", "even", "name", "none", "note", "size", "tags", "values"]
     assert [field["kind"] for field in describe_fields(THINGS, ["secret", "what"])["fields"]] == ["other", "unknown"]
 
 

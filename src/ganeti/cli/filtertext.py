@@ -155,7 +155,7 @@ class _Reader:
 def _checked(pattern: str, reader: _Reader) -> str:
     try:
         re.compile(pattern)
-    except re.error as err:
+    except (re.error, OverflowError, RecursionError) as err:
         raise Failure(
             f"Failure: error while parsing query filter: '{pattern}' is no regular expression: {err}"
         ) from None

@@ -5,6 +5,7 @@ A hypervisor or a disk template declares its own list (in its own file); the fou
 model itself are at the end (opcodes, sections 4 to 7), and what is recorded of the state of nodes.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class Parameter:
             raise TypeEnforcementError(f"Parameter '{self.name}' has an unknown kind '{self.kind}'")
         try:
             return reader(value)
-        except (ValueError, TypeError, UnitParseError) as err:
+        except (ValueError, TypeError, OverflowError, UnitParseError) as err:
             wanted = _WORDS[self.kind]
             raise TypeEnforcementError(f"Parameter '{self.name}' cannot be '{value}': it must be {wanted}") from err
 
@@ -105,9 +106,10 @@ def _read_int(value: Any) -> int:
 
 
 def _read_float(value: Any) -> float:
-    if isinstance(value, bool):
+    """Neither infinity nor what is no number: the configuration, which is JSON, would hold null."""
+    if isinstance(value, bool) or not math.isfinite(number := float(value)):
         raise ValueError
-    return float(value)
+    return number
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -183,7 +185,7 @@ BACKEND_PARAMETERS = (
 
 NODE_PARAMETERS = (
     Parameter("oob_program", "string", "", "out-of-band program", is_file=True, remote=False),
-    Parameter("spindle_count", "int", 1, "spindles of the node", minimum=0),
+    Parameter("spindle_count", "int", 1, "spindles of the node", minimum=0, maximum=_MOST),
     Parameter("exclusive_storage", "bool", False, "physical volumes are used by one instance each"),
     Parameter("ovs", "bool", False, "use Open vSwitch", unused=_NO_SWITCH),
     Parameter("ovs_name", "maybe-string", "switch1", "name of the switch", unused=_NO_SWITCH),

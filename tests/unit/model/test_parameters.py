@@ -19,3 +19,15 @@ def test_what_nothing_acts_on_is_refused_by_name() -> None:
 def test_defaults_of_what_nothing_acts_on_are_accepted() -> None:
     given = {"ovs": False, "ovs_name": "switch1", "ovs_link": ""}
     assert accept_all(NODE_PARAMETERS, given, "node") == given
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", float("nan"), pytest.param(10**400, id="huge"), True, "fast"])
+def test_a_number_is_one_that_the_configuration_can_hold(value: object) -> None:
+    with pytest.raises(TypeEnforcementError, match=r"'cpu_speed' cannot be '.*': it must be a number"):
+        accept_all(NODE_PARAMETERS, {"cpu_speed": value}, "node")
+
+
+@pytest.mark.parametrize("value", [float("inf"), "1e3", 10**30])
+def test_a_count_is_one_that_the_configuration_can_hold(value: object) -> None:
+    with pytest.raises(TypeEnforcementError, match="'spindle_count' cannot be"):
+        accept_all(NODE_PARAMETERS, {"spindle_count": value}, "node")

@@ -78,6 +78,7 @@ def test_with_exclusive_storage_a_physical_volume_holds_one_disk(driver: Logical
     run(driver.create(disk("a", 40, exclusive=True)))
     [a] = run(driver.volumes.of_group("xenvg"))
     assert len(a.devices) == 2
+    assert run(driver.spindles("xenvg")) == (3, 1)
     assert run(driver.find(disk("a", 40, exclusive=True))).spindles == 2
     with pytest.raises(BlockDeviceError, match="needs 2 empty physical volumes with 4 MiB, and 1 are empty"):
         run(driver.create(disk("b", 4, exclusive=True, spindles=2)))

@@ -184,7 +184,9 @@ def node_entry(
         return data | {"offline": True}
     owed, primary, primary_up = _memory_owed(view, report, own)
     space = report.space_for(template)
-    spindles = parameters["spindle_count"] if parameters["exclusive_storage"] else 0
+    spindles = free_spindles = 0
+    if parameters["exclusive_storage"]:
+        spindles, free_spindles = report.spindles or (parameters["spindle_count"],) * 2
     return data | {
         "total_memory": report.memory_total_mib,
         "reserved_memory": report.memory_node_mib,
@@ -192,7 +194,7 @@ def node_entry(
         "total_disk": space.size_mib,
         "free_disk": space.free_mib,
         "total_spindles": spindles,
-        "free_spindles": spindles,
+        "free_spindles": free_spindles,
         "total_cpus": report.cpu_total,
         "reserved_cpus": report.cpu_node,
         "i_pri_memory": primary,
@@ -282,26 +284,29 @@ def _taken(
     coming: Iterable[Instance],
     promised: Iterable[Promise],
     report: NodeReport | None,
-) -> tuple[int, int]:
-    """Memory and disk space in MiB that are promised on a node and not owed to one of its own instances."""
+) -> tuple[int, int, int]:
+    """Memory and disk space in MiB and spindles that are promised on a node and not owed to its own instances."""
     guests = {name for name, _, _ in report.guests} if report is not None else set()
-    memory = disk = 0
+    memory = disk = spindles = 0
     for promise in promised:
         arrived = promise.instance in guests
         memory += promise.memory_mib if promise.nodes[0] == node_uuid and not arrived else 0
         disk += promise.disk_mib if node_uuid in promise.nodes else 0
+        spindles += (promise.spindles or 0) if node_uuid in promise.nodes else 0
     for instance in coming:
         if node_uuid in view.instance_nodes(instance):
             disk += sum(each.size for each in view.instance_disks(instance))
-    return memory, disk
+            spindles += sum(each.spindles or 0 for each in view.instance_disks(instance))
+    return memory, disk, spindles
 
 
-def _less(entry: Plain, memory_mib: int, disk_mib: int) -> Plain:
+def _less(entry: Plain, memory_mib: int, disk_mib: int, spindles: int) -> Plain:
     if "free_memory" not in entry:
         return entry
     return entry | {
         "free_memory": entry["free_memory"] - memory_mib,
         "free_disk": max(0, entry["free_disk"] - disk_mib),
+        "free_spindles": max(0, entry["free_spindles"] - spindles),
         "i_pri_memory": entry["i_pri_memory"] + memory_mib,
         "i_pri_up_memory": entry["i_pri_up_memory"] + memory_mib,
     }

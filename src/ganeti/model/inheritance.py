@@ -75,6 +75,13 @@ def node_nd(view: ConfigView, node: Node) -> dict[str, Any]:
     return group_nd(view.cluster, view.group(node.group)) | node.ndparams
 
 
+def some_exclusive_storage(view: ConfigView) -> bool:
+    """Whether nodes may have exclusive storage, so that their physical volumes matter."""
+    levels = [view.cluster.ndparams, *(group.ndparams for group in view.groups())]
+    levels += [node.ndparams for node in view.nodes()]
+    return any(level.get("exclusive_storage") for level in levels)
+
+
 def group_ipolicy(cluster: Cluster, group: NodeGroup) -> dict[str, Any]:
     return dict(cluster.ipolicy) | group.ipolicy
 

@@ -22,6 +22,7 @@ from ganeti.master.cache.node_reports import NodeReport, Space
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Nic, NodeGroup
 from ganeti.model.placement_requests import to_protocol
+from ganeti.model.promises import Promise
 from ganeti.model.traits import TemplateTraits
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.kernel.state import ClusterState
@@ -237,7 +238,14 @@ def test_exclusive_storage_counts_spindles(view: Configuration) -> None:
     node3 = view.node("uuid-node3")
     view.put("nodes", node3.uuid, structs.replace(node3, ndparams={"exclusive_storage": True, "spindle_count": 4}))
     told = allocator_input(view, {"uuid-node3": REPORT}, [], LOCAL)["nodes"]["node3"]
-    assert (told["total_spindles"], told["free_spindles"]) == (4, 4)
+    assert (told["total_spindles"], told["free_spindles"]) == (4, 4), "a node that has no volume group"
+    counted = structs.replace(REPORT, space={LOCAL: Space(9000, 7000), "plain": Space(9000, 7000, 8, 3)})
+    promise = Promise(
+        instance="new", nodes=["uuid-node3"], memory_mib=1, disk_mib=1, vcpus=1, spindles=2, disk_template="plain"
+    )
+    for promises, free in (([], 3), ([promise], 1), ([promise, promise], 0)):
+        told = allocator_input(view, {"uuid-node3": counted}, promises, LOCAL)["nodes"]["node3"]
+        assert (told["total_spindles"], told["free_spindles"]) == (8, free)
 
 
 @pytest.mark.requirement("S1.76", "S5.30")

@@ -114,6 +114,8 @@ def is_less(old: NodeReport, new: NodeReport) -> bool:
         now = new.space_for(template)
         if now.free_mib < before.free_mib or now.size_mib - now.free_mib > before.size_mib - before.free_mib:
             return True
+        if (now.free_spindles or 0) < (before.free_spindles or 0):
+            return True
     return False
 
 

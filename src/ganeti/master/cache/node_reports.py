@@ -28,6 +28,9 @@ SILENT_S = 10.0
 class Space(msgspec.Struct, frozen=True):
     size_mib: int
     free_mib: int
+    spindles: int | None = None
+    """None where nobody counts them."""
+    free_spindles: int | None = None
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,14 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     def space_for(self, template: str) -> Space:
         return self.space.get(template) or Space(0, 0)
 
+    @property
+    def spindles(self) -> tuple[int, int] | None:
+        """All and the free ones, whichever template the node was asked for; None where it counts none."""
+        for space in self.space.values():
+            if space.spindles is not None and space.free_spindles is not None:
+                return space.spindles, space.free_spindles
+        return None
+
 
 def silent(why: object) -> NodeReport:
     """What there is of a node that did not answer: the reason in one line, without the node's name before it."""
@@ -63,7 +74,7 @@ def report_of(info: NodeFacts, guests: Iterable[FoundInstance], templates: Itera
         cpu_total=capacity.cpu_total,
         cpu_node=capacity.cpu_dom0,
         space={
-            template: Space(unit.storage_size or 0, unit.storage_free or 0)
+            template: Space(unit.storage_size or 0, unit.storage_free or 0, unit.spindles, unit.free_spindles)
             for template, unit in zip(templates, info.storage, strict=True)
         },
         guests=guests_of(guests),

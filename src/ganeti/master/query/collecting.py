@@ -134,8 +134,9 @@ def hypervisor_queries(cluster: Cluster, world: QueryWorld) -> dict[str, dict[st
 
 def storage_units(cluster: Cluster, world: QueryWorld) -> list[StorageUnit]:
     """Each enabled template that lies somewhere the cluster has a setting for; the first is the one that is shown."""
+    counted = inheritance.some_exclusive_storage(world.view)
     return [
-        StorageUnit(template=name, setting=setting)
+        StorageUnit(template=name, setting=setting, spindles=counted and traits.uses_node_disk)
         for name in cluster.enabled_disk_templates
         if (traits := world.catalogue.templates.get(name)) is not None
         and traits.setting

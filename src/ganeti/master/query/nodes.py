@@ -16,7 +16,6 @@ from ganeti.master.query.fields import (
     UNAVAILABLE,
     UNIT,
     Field,
-    Missing,
     Resource,
     or_unavailable,
     stored_fields,
@@ -83,9 +82,20 @@ def _powered(row: NodeRow) -> Any:
     return row.node.powered if row.parameters.get("oob_program") else UNAVAILABLE
 
 
-def _without_spindles(row: NodeRow) -> Missing:
-    """Only storage of physical disks counts spindles."""
-    return OFFLINE if row.node.offline else UNAVAILABLE
+def _spindles(key: str) -> Callable[[NodeRow], Any]:
+    """Only exclusive storage counts spindles."""
+
+    def number(live: NodeFacts) -> Any:
+        return next((value for each in live.storage if (value := getattr(each, key)) is not None), None)
+
+    counted = _live(number)
+
+    def value(row: NodeRow) -> Any:
+        if not row.node.offline and not row.parameters["exclusive_storage"]:
+            return UNAVAILABLE
+        return counted(row)
+
+    return value
 
 
 NODES = Resource(
@@ -250,7 +260,7 @@ NODES = Resource(
                 "SpFree",
                 NUMBER,
                 "Free spindles; only with exclusive storage",
-                _without_spindles,
+                _spindles("free_spindles"),
                 live=(ask_nodes,),
             ),
             Field(
@@ -258,7 +268,7 @@ NODES = Resource(
                 "SpTotal",
                 NUMBER,
                 "All spindles; only with exclusive storage",
-                _without_spindles,
+                _spindles("spindles"),
                 live=(ask_nodes,),
             ),
             Field(

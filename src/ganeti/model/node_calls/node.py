@@ -31,6 +31,10 @@ class StorageSpace(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     storage_size: int | None
     storage_free: int | None
+    spindles: int | None = None
+    """Its physical volumes, where they were to be counted."""
+    free_spindles: int | None = None
+    """Those of them that a disk with exclusive storage can take."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):

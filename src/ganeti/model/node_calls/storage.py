@@ -6,11 +6,13 @@ import msgspec
 from ganeti.model.node_calls import FAST_S, URGENT_S, NodeRequest
 
 
-class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StorageUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A disk template and the cluster's setting for it (directory, volume group, pool)."""
 
     template: str
     setting: str
+    spindles: bool = False
+    """Whether its physical volumes are to be counted, too."""
 
 
 class StorageUnitState(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about the places where disks are kept."""
 
+from msgspec.structs import replace
+
 from ganeti.base.errors import BlockDeviceError, CommandError, ExecutionError
 from ganeti.base.names import line_fault, shown
 from ganeti.model.node_calls import FAST_S
@@ -22,6 +24,7 @@ from ganeti.node.collectors import lv
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.state import NodeState
 from ganeti.node.storage import providers
+from ganeti.node.storage.interface import CountsSpindles
 from ganeti.node.storage.lvm.volumes import MIB, Volumes
 
 
@@ -42,7 +45,12 @@ async def storage_list(node: NodeState, asked: StorageList) -> list[StorageUnitS
 async def space_of(node: NodeState, unit: StorageUnit) -> StorageSpace:
     """Of one place; sizes are null where it cannot be read."""
     try:
-        return await node.template(unit.template).space(unit.setting)
+        template = node.template(unit.template)
+        space = await template.space(unit.setting)
+        if not unit.spindles or not isinstance(template, CountsSpindles):
+            return space
+        found, free = await template.spindles(unit.setting)
+        return replace(space, spindles=found, free_spindles=free)
     except BlockDeviceError:
         return StorageSpace(type=unit.template, name=unit.setting, storage_size=None, storage_free=None)
 

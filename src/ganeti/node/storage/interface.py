@@ -104,6 +104,14 @@ class Replicates(ABC):
         """What the kernel module is and has; raises `BlockDeviceError` where there is none."""
 
 
+class CountsSpindles(ABC):
+    """A template whose disks can have physical volumes for themselves."""
+
+    @abstractmethod
+    async def spindles(self, setting: str) -> tuple[int, int]:
+        """How many physical volumes the place has, and how many a disk can take; raises `BlockDeviceError`."""
+
+
 class Copies:
     """How the bytes of a disk that nobody uses come to another node; templates whose traits say copyable take part."""
 

@@ -78,7 +78,12 @@ def test_nothing_is_kept_of_a_group_that_is_gone() -> None:
 
 
 REPORT = NodeReport(
-    memory_total_mib=8, memory_free_mib=4, memory_node_mib=1, cpu_total=4, cpu_node=1, space={"plain": Space(10, 5)}
+    memory_total_mib=8,
+    memory_free_mib=4,
+    memory_node_mib=1,
+    cpu_total=4,
+    cpu_node=1,
+    space={"plain": Space(10, 5, 4, 2)},
 )
 
 
@@ -92,10 +97,12 @@ REPORT = NodeReport(
         (True, {"memory_node_mib": 2}),
         (True, {"cpu_total": 3}),
         (True, {"cpu_node": 2}),
-        (False, {"space": {"plain": Space(10, 6), "more": Space(1, 1)}}),
-        (True, {"space": {"plain": Space(10, 4)}}),
-        (True, {"space": {"plain": Space(20, 14)}}),
-        (False, {"space": {"plain": Space(20, 15)}}),
+        (False, {"space": {"plain": Space(10, 6, 4, 3), "more": Space(1, 1)}}),
+        (True, {"space": {"plain": Space(10, 4, 4, 2)}}),
+        (True, {"space": {"plain": Space(20, 14, 4, 2)}}),
+        (False, {"space": {"plain": Space(20, 15, 4, 2)}}),
+        (True, {"space": {"plain": Space(10, 5, 4, 1)}}),
+        (True, {"space": {"plain": Space(10, 5)}}),
         (True, {"space": {}}),
         (True, {"guests": [("web1", 1, "running")]}),
     ],

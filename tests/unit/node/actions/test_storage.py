@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from ganeti.base.errors import CommandError, ExecutionError
+from ganeti.model.node_calls.storage import StorageUnit
+from ganeti.node.actions.storage import space_of
 from ganeti.ports.node_world import Completed
 
 SEGMENT = (
@@ -49,3 +52,20 @@ def test_what_lvm_is_told(node: Any, ran: list[list[str]]) -> None:
 def test_what_fails_is_told(node: Any, ran: list[list[str]], name: str, words: str) -> None:
     with pytest.raises(ExecutionError, match=words):
         node.call("storage_repair", name=name)
+
+
+@pytest.mark.parametrize(("asked", "counted"), [(True, (3, 1)), (False, (None, None))])
+def test_physical_volumes_are_counted_where_that_is_asked(
+    node: Any, monkeypatch: pytest.MonkeyPatch, asked: bool, counted: tuple[int | None, int | None]
+) -> None:
+    volumes = ["/dev/sda|66060288|33030144|33030144|a--", "/dev/sdb|66060288|66060288|0|a--", "/dev/sdc|9|9|0|u--"]
+
+    async def run(argv: Any, **_: Any) -> Completed:
+        text = "\n".join(volumes) if argv[0] == "pvs" else "132120576|99090432|1048576"
+        return Completed(tuple(argv), 0, f"  {text}\n", "")
+
+    monkeypatch.setattr(node.state.world, "run", run)
+    unit = StorageUnit(template="plain", setting="xenvg", spindles=asked)
+    found = asyncio.run(space_of(node.state, unit))
+    assert (found.storage_size, found.storage_free) == (126, 94)
+    assert (found.spindles, found.free_spindles) == counted

@@ -21,7 +21,7 @@ from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES, UNSHARED
 from ganeti.node.storage import devices
 from ganeti.node.storage.image_io import in_thread
-from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.interface import CountsSpindles, DiskTemplate, Snapshots
 from ganeti.node.storage.lvm.snapshots import MARK, VolumeSnapshots, is_of_disk
 from ganeti.node.storage.lvm.volumes import MIB, PhysicalVolume, Volume, Volumes, check_names
 from ganeti.ports.node_world import NodeWorld
@@ -56,7 +56,7 @@ def _adoptee(new: NewDisk) -> list[Any]:
     return [group_of(new), volume]
 
 
-class LogicalVolumes(DiskTemplate):
+class LogicalVolumes(DiskTemplate, CountsSpindles):
     traits = replace(
         TEMPLATES[UNSHARED],
         parameters=PARAMETERS,
@@ -77,13 +77,13 @@ class LogicalVolumes(DiskTemplate):
             await self._require_size(there, disk)
             return
         sentence = f"Disk {group}/{name} of {disk.size_mib} MiB cannot be made"
-        usable = [each for each in await self.volumes.physical(group) if each.allocatable and each.free]
+        physical = await self.volumes.physical(group)
         await self._require_space(sentence, group, disk.size_mib)
         if disk.exclusive:
-            on = exclusive_volumes(sentence, usable, disk)
+            on = exclusive_volumes(sentence, physical, disk)
             await self.volumes.create(group, name, disk.size_mib, stripes=len(on), on=on)
             return
-        for stripes in range(min(_stripes(disk), len(usable)), 0, -1):
+        for stripes in range(min(_stripes(disk), len(_usable(physical))), 0, -1):
             try:
                 await self.volumes.create(group, name, disk.size_mib, stripes=stripes)
             except BlockDeviceError as err:
@@ -201,6 +201,10 @@ class LogicalVolumes(DiskTemplate):
             type=self.traits.storage_type, name=setting, storage_size=size // MIB, storage_free=free // MIB
         )
 
+    async def spindles(self, setting: str) -> tuple[int, int]:
+        physical = await self.volumes.physical(setting)
+        return len(physical), len(empty_volumes(physical))
+
     async def verify(self, setting: str) -> list[str]:
         try:
             await self.volumes.group_space(setting)
@@ -249,9 +253,18 @@ class LogicalVolumes(DiskTemplate):
         return structs.replace(disk, logical_id=[group, f"{name}.new"])
 
 
-def exclusive_volumes(sentence: str, usable: Sequence[PhysicalVolume], disk: DiskSpec) -> list[str]:
+def _usable(physical: Sequence[PhysicalVolume]) -> list[PhysicalVolume]:
+    return [each for each in physical if each.allocatable and each.free]
+
+
+def empty_volumes(physical: Sequence[PhysicalVolume]) -> list[PhysicalVolume]:
+    """Those that a disk with exclusive storage can take."""
+    return [each for each in _usable(physical) if not each.used]
+
+
+def exclusive_volumes(sentence: str, physical: Sequence[PhysicalVolume], disk: DiskSpec) -> list[str]:
     """Physical volumes that nothing else lies on: as many as spindles are asked for, or as the size takes."""
-    empty = sorted((each for each in usable if not each.used), key=lambda each: (-each.size, each.name))
+    empty = sorted(empty_volumes(physical), key=lambda each: (-each.size, each.name))
     count = disk.spindles or 1
     while disk.spindles is None and count <= len(empty) and sum(pv.free for pv in empty[:count]) < disk.size_mib * MIB:
         count += 1

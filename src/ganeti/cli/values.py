@@ -208,7 +208,7 @@ def collect_changes(option: str, texts: list[str]) -> list[list[Any]]:
         if "size" in values:
             place = text.partition(":")[0]  # as it was typed
             values["size"] = read_size(f"{option} {place}: size", str(values["size"]))
-        number = ident.lstrip("-")
+        number = ident.removeprefix("-")
         changes.append([action, int(ident) if number.isascii() and number.isdigit() else ident, values])
     return changes
 

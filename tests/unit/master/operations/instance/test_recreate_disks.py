@@ -13,6 +13,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
 from ganeti.master.operations.instance.disks.recreate_disks import RecreateDisks
+from ganeti.model.templates import TEMPLATES
+from ganeti.model.traits import Catalogue
 
 
 @pytest.fixture
@@ -70,6 +72,20 @@ def test_on_another_node_with_another_size(ctx: FakeContext) -> None:
     assert (disk(ctx).size, disk(ctx).mode, disk(ctx).nodes) == (128, "ro", ["uuid-node3"])
     assert instance(ctx).primary_node == "uuid-node3"
     assert "node3 blockdev_create" in ctx.story
+
+
+@pytest.mark.parametrize(("spindles", "recorded"), [(3, 3), ("3", 3), (None, None)])
+def test_on_as_many_spindles_as_are_named(ctx: FakeContext, spindles: int | str | None, recorded: int | None) -> None:
+    config = ctx.config.config
+    ctx.catalogue = Catalogue(ctx.catalogue.templates | {"plain": TEMPLATES["plain"]}, ctx.catalogue.hypervisors)
+    config.put("disks", disk(ctx).uuid, replace(disk(ctx), dev_type="plain", spindles=2))
+    with pytest.raises(PrerequisiteError, match="exclusive storage only, which node node1 does not have"):
+        recreate(ctx, disks=[[0, {"spindles": 4}]])
+    config.put("nodes", "uuid-node1", replace(config.node("uuid-node1"), ndparams={"exclusive_storage": True}))
+    recreate(ctx, disks=[[0, {"spindles": spindles}]])
+    assert disk(ctx).spindles == recorded
+    recreate(ctx)
+    assert disk(ctx).spindles == recorded
 
 
 @pytest.mark.parametrize("wanted", ["down", "up"])

@@ -21,6 +21,7 @@ from ganeti.master.operations.instance.disks.moved_disks import hold_numbers
 from ganeti.master.operations.instance.existing import require_complete, require_stopped
 from ganeti.master.operations.instance.wanted.creation_input import read_disk
 from ganeti.master.operations.instance.wanted.device_changes import position
+from ganeti.master.operations.instance.wanted.disk_places import require_exclusive_storage
 from ganeti.master.operations.instance.wanted.modification import check_policy
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, InstanceName, InstanceUuid, NodeUuids, Text, Values
@@ -93,7 +94,7 @@ class Checked:
                 ("--disk",),
                 "disks",
                 "ident-keyvalues",
-                "which disk, by its index, and its new size or mode; all disks without it",
+                "which disk, by its index, and its new size, mode or spindles; all disks without it",
                 repeatable=True,
                 metavar="N[:KEY=VALUE,…]",
             ),
@@ -116,7 +117,7 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     instance_uuid: InstanceUuid = None
     disks: Annotated[
         list[int | list[int | Values]],
-        Parameter("indexes of disks, or pairs of an index and new values (size, mode); empty for all"),
+        Parameter("indexes of disks, or pairs of an index and new values (size, mode, spindles); empty for all"),
     ] = []
     nodes: Annotated[
         list[Text],
@@ -172,14 +173,16 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         made = _made(view, instance, self.disks, ctx)
         disks = view.instance_disks(instance)
         template = ctx.catalogue.template(disks[0].dev_type)
+        nodes = list(facts.nodes or view.instance_nodes(instance))
         for index, disk in enumerate(disks):
+            if made.get(disk.uuid, disk).spindles not in (None, disk.spindles):
+                require_exclusive_storage(view, index, nodes[0])
             if disk.uuid in facts.found:
                 raise PrerequisiteError(
                     f"Disk {index} of {instance.name} is there: only lost disks are made anew; name those with "
                     "--disk N, or remove what is left of it",
                     WRONG_STATE,
                 )
-        nodes = list(facts.nodes or view.instance_nodes(instance))
         if facts.nodes:
             _check_nodes(instance, nodes, template, all_disks=len(made) == len(disks))
         for uuid in nodes:
@@ -281,7 +284,8 @@ def _with_values(
                 f"Disk {index}: '{key}' cannot be changed: there are {', '.join(_CHANGEABLE)}", WRONG_INPUT
             )
     asked = read_disk(index, {"size": disk.size, "mode": disk.mode} | dict(values), template, ctx.entropy)
-    return replace(resized(disk, asked.size), mode=asked.mode)
+    spindles = asked.spindles if "spindles" in values else disk.spindles
+    return replace(resized(disk, asked.size), mode=asked.mode, spindles=spindles)
 
 
 def _check_nodes(instance: Instance, nodes: Sequence[str], template: TemplateTraits, *, all_disks: bool) -> None:

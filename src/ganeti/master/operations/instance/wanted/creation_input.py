@@ -89,6 +89,8 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
             WRONG_INPUT,
         )
     spindles = values.get("spindles")
+    if isinstance(spindles, str) and spindles.isascii() and spindles.isdecimal():
+        spindles = int(spindles)  # as sizes, which commands that change disks send as they were typed
     if spindles is not None and not traits.uses_node_disk:
         raise PrerequisiteError(
             f"Disk {index}: spindles are counted with exclusive storage only, which template {traits.name} does not "

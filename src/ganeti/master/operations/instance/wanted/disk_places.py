@@ -48,6 +48,16 @@ def new_disk(
     )
 
 
+def require_exclusive_storage(view: ConfigView, index: int, node_uuid: str) -> None:
+    """Raise `PrerequisiteError` where a disk whose spindles were named would be on a node that counts none."""
+    if not uses_exclusively(view, node_uuid):
+        raise PrerequisiteError(
+            f"Disk {index}: spindles are counted with exclusive storage only, which node {view.node(node_uuid).name} "
+            "does not have: leave spindles out",
+            WRONG_INPUT,
+        )
+
+
 def place_disks(
     view: ConfigView,
     disks: Sequence[Disk],
@@ -65,12 +75,8 @@ def place_disks(
     """
     placed = []
     for index, (disk, values) in enumerate(zip(disks, asked, strict=True), first):
-        if disk.spindles is not None and not uses_exclusively(view, node_uuids[0]):
-            raise PrerequisiteError(
-                f"Disk {index}: spindles are counted with exclusive storage only, which node "
-                f"{view.node(node_uuids[0]).name} does not have: leave spindles out",
-                WRONG_INPUT,
-            )
+        if disk.spindles is not None:
+            require_exclusive_storage(view, index, node_uuids[0])
         new = new_disk(view, disk, values, traits, node_uuids, directory, instance_name, index, entropy)
         parts = [_part(disk, part, node_uuids, entropy) for part in traits.parts(new)] if traits.parts else []
         placed.append(

@@ -8,4 +8,4 @@ _DIGITS = re.compile(r"([0-9]+)")
 
 def natural_key(name: str) -> list[tuple[int, int | str]]:
     """Sort key that compares runs of digits by value."""
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name)]
+    return [(0, int(part)) if place % 2 else (1, part) for place, part in enumerate(_DIGITS.split(name))]

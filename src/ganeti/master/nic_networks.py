@@ -34,6 +34,7 @@ def connected(
     numbers = numbers if numbers is not None else range(len(nics))
     pools = {}
     found = []
+    had = {nic.uuid: (nic.network, nic.ip) for nic in before}
     _refuse_taken(view, nics, [nic.uuid for nic in before], numbers)
     for index, nic in zip(numbers, nics, strict=True):
         if nic.network is None:
@@ -56,7 +57,9 @@ def connected(
         try:
             if address == FROM_POOL:
                 address = pool.first_free()
-            elif address is not None and conflicts_check and not pool.is_free(address):
+            elif address is None or had.get(nic.uuid) == (nic.network, address):
+                pass  # an address that is kept back was given to it on purpose, or is kept back since
+            elif conflicts_check and not pool.is_free(address):
                 raise PrerequisiteError(
                     f"NIC {index}: IP address {address} of network '{network.name}' is already in use or reserved: "
                     "choose another one, or ip=pool",

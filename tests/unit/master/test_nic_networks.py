@@ -135,3 +135,27 @@ def test_one_address_outside_networks_is_given_once_on_a_link(ctx: FakeContext) 
     run(
         decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web1", "nics": [["modify", 0, {"vlan": ""}]]}), ctx
     )
+
+
+def modify(ctx: FakeContext, **values: Any) -> Nic:
+    run(decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web1", "nics": [["modify", -1, values]]}), ctx)
+    return ctx.config.view().find_instance("web1").nics[-1]
+
+
+def test_a_nic_keeps_the_address_that_is_kept_back_for_it(ctx: FakeContext) -> None:
+    create(ctx, "web1", {"network": "net1", "ip": "192.0.2.1"}, conflicts_check=False)
+    nic = modify(ctx, name="eth0")
+    assert (nic.name, nic.ip) == ("eth0", "192.0.2.1")
+    assert modify(ctx, ip="192.0.2.2").ip == "192.0.2.2"
+    with pytest.raises(PrerequisiteError, match=r"NIC 0: IP address 192\.0\.2\.1 .* already in use or reserved"):
+        modify(ctx, ip="192.0.2.1")
+    run(decode({"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": "net1", "add_reserved_ips": ["192.0.2.2"]}), ctx)
+    assert modify(ctx, name="eth1").ip == "192.0.2.2"
+
+
+def test_a_nic_outside_networks_keeps_its_address(ctx: FakeContext) -> None:
+    create(ctx, "web1", {"ip": "192.0.2.3"}, conflicts_check=False)
+    assert modify(ctx, name="eth0").ip == "192.0.2.3"
+    add = ["add", -1, {"ip": "192.0.2.4"}]
+    with pytest.raises(PrerequisiteError, match=r"NIC 1: address 192\.0\.2\.4 belongs to network net1"):
+        run(decode({"OP_ID": "OP_INSTANCE_SET_PARAMS", "instance_name": "web1", "nics": [add]}), ctx)

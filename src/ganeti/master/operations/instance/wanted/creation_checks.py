@@ -25,9 +25,14 @@ async def refuse_used_address(ctx: OperationContext, view: ConfigView, name: str
         )
 
 
-def refuse_conflicts(view: ConfigView, group: NodeGroup, nics: Sequence[Nic]) -> None:
-    """Raise `PrerequisiteError` for an address outside networks that lies in one the group is connected to."""
-    for index, nic in enumerate(nics):
+def refuse_conflicts(
+    view: ConfigView, group: NodeGroup, nics: Sequence[Nic], numbers: Sequence[int] | None = None
+) -> None:
+    """Raise `PrerequisiteError` for an address outside networks that lies in one the group is connected to.
+
+    *numbers* are the positions of the NICs in the instance, where they are not all of it.
+    """
+    for index, nic in zip(numbers if numbers is not None else range(len(nics)), nics, strict=True):
         if nic.ip is None or nic.network is not None:
             continue
         address = ipaddress.ip_address(nic.ip)

@@ -306,13 +306,19 @@ def plan_nics(
     come = [nic for nic in nics if nic not in old.nics or (moves and nic.network is not None)]
     stay = [nic.uuid for nic in nics if nic not in come]
     gone = [nic for nic in old.nics if nic.uuid not in stay]
-    if conflicts_check:
-        refuse_conflicts(view, group, come)
     numbers = [number for number, nic in enumerate(nics) if nic in come]
+    if conflicts_check:
+        had = [] if moves else [_address_of(nic) for nic in old.nics]
+        new_there = [number for number in numbers if _address_of(nics[number]) not in had]
+        refuse_conflicts(view, group, [nics[number] for number in new_there], new_there)
     attached = nic_networks.connected(view, group, come, conflicts_check=conflicts_check, before=gone, numbers=numbers)
     by_uuid = {nic.uuid: nic for nic in attached}
     chosen = [attached[index].uuid for index in nic_networks.chosen(come, attached)]
     return NicPlan([by_uuid.get(nic.uuid, nic) for nic in nics], told, chosen)
+
+
+def _address_of(nic: Nic) -> tuple[str, str | None, str | None]:
+    return nic.uuid, nic.network, nic.ip
 
 
 def check_memory(view: ConfigView, old: Instance, new: Instance, facts: Facts, *, force: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec.structs import replace
 
 from ganeti.base.command import PRIORITY, Argument, Command, Option
-from ganeti.base.errors import WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.network.values import ConflictsCheck, NetworkName, NicMode, strangers
@@ -16,6 +16,7 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, network_lock
 from ganeti.model.objects import Network, NodeGroup
+from ganeti.model.parameters import NIC_PARAMETERS, accept_all
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -87,6 +88,10 @@ class ConnectGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
         group, network = view.find_group(self.group_name), view.find_network(self.network_name)
+        try:
+            accept_all(NIC_PARAMETERS, self._nicparams(), "NIC")
+        except ParameterError as err:
+            raise PrerequisiteError(err.message, WRONG_INPUT) from err
         connected = network.uuid in group.networks
         if self.conflicts_check and not connected and (found := strangers(view, network, group.uuid)):
             raise PrerequisiteError(

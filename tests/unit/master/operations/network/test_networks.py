@@ -42,7 +42,7 @@ def kept(ctx: FakeContext, name: str = "net1") -> list[str]:
 
 
 def connect(ctx: FakeContext, **parameters: Any) -> None:
-    act(ctx, "CONNECT", group_name="default", network_mode="routed", network_link="lo", **parameters)
+    act(ctx, "CONNECT", **{"group_name": "default", "network_mode": "routed", "network_link": "lo"} | parameters)
 
 
 def with_nic(ctx: FakeContext, name: str, nic: Nic) -> None:
@@ -143,6 +143,19 @@ def test_a_group_is_connected_and_disconnected(ctx: FakeContext) -> None:
     assert "not mapped" in " ".join(ctx.log.lines)
     act(ctx, "REMOVE")
     assert ctx.config.view().networks() == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"network_mode": "pool"}, "'mode' cannot be 'pool': it must be one of bridged, routed, openvswitch"),
+        ({"network_vlan": "100,200"}, "'vlan' cannot be '100,200'"),
+    ],
+)
+def test_a_group_is_connected_as_a_nic_can_be(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words):
+        connect(ctx, **parameters)
+    assert ctx.config.view().find_group("default").networks == {}
 
 
 def test_instances_stand_in_the_way(ctx: FakeContext) -> None:

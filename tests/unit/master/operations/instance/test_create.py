@@ -464,3 +464,11 @@ def test_private_os_parameters_of_the_cluster_reach_the_scripts(ctx: FakeContext
     run(wanted(osparams_private={"key": "own"}), ctx)
     assert told == [{"key": "own", "realm": "y"}]
     assert ctx.config.view().find_instance("web1").osparams_private == {"key": "own"}
+
+
+def test_what_is_to_be_as_inherited_is_not_kept(ctx: FakeContext) -> None:
+    given = {"a": "default", "b": "own"}
+    ctx.nodes.handlers["instance_os_add"] = lambda name, instance, **_: None
+    run(wanted(osparams=given, osparams_private=given, hvparams={"kernel": "default"}), ctx)
+    web1 = ctx.config.view().find_instance("web1")
+    assert (web1.osparams, web1.osparams_private, web1.hvparams) == ({"b": "own"}, {"b": "own"}, {})

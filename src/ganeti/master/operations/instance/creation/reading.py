@@ -11,7 +11,7 @@ from ganeti.master.operations.instance.wanted.creation_wanted import Wanted, ide
 from ganeti.master.operations.instance.wanted.nics import read_nics
 from ganeti.model import inheritance
 from ganeti.model.objects import Instance
-from ganeti.model.parameters import accept_all, backend_input
+from ganeti.model.parameters import accept_all, apply_changes, backend_input
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -53,10 +53,10 @@ def read_wanted(asked: CreationParameters, view: ConfigView, ctx: OperationConte
         asked=asked.disks,
         nics=read_nics([*asked.nics, *wanted_nics(view, name, wanted=asked.instance_communication)], view, ctx.entropy),
         beparams=backend,
-        hvparams={key: value for key, value in hvparams.items() if value != "default"},
-        osparams=asked.osparams,
+        hvparams=apply_changes({}, hvparams),
+        osparams=apply_changes({}, asked.osparams),
         os=asked.os_type or "",
-        osparams_private=asked.osparams_private or {},
+        osparams_private=apply_changes({}, asked.osparams_private or {}),
         tags=creation.check_tags(asked.tags),
     )
     return identify_defaults(view, wanted) if asked.identify_defaults else wanted

@@ -8,11 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from ganeti.base import names
-from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master.instance_spec import FORMAT, uses_exclusively
 from ganeti.model import inheritance
 from ganeti.model.new_disk import NewDisk, Part
 from ganeti.model.objects import Disk
+from ganeti.model.templates import UNSHARED
 from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort
@@ -58,6 +59,19 @@ def require_exclusive_storage(view: ConfigView, index: int, node_uuid: str) -> N
         )
 
 
+def _refuse_exclusive_storage(view: ConfigView, traits: TemplateTraits, node_uuids: Sequence[str]) -> None:
+    """Raise `PrerequisiteError` for mirrored volumes: their metadata would take a whole physical volume, too."""
+    if not (traits.uses_node_disk and traits.has_secondary):
+        return
+    for uuid in node_uuids:
+        if uses_exclusively(view, uuid):
+            raise PrerequisiteError(
+                f"Disk template {traits.name} is not possible on node {view.node(uuid).name}, which has exclusive "
+                f"storage: use {UNSHARED}, or other nodes",
+                WRONG_STATE,
+            )
+
+
 def place_disks(
     view: ConfigView,
     disks: Sequence[Disk],
@@ -73,6 +87,7 @@ def place_disks(
 
     *asked* is what the user said of each. Raises `PrerequisiteError` where the template lacks something in it.
     """
+    _refuse_exclusive_storage(view, traits, node_uuids)
     placed = []
     for index, (disk, values) in enumerate(zip(disks, asked, strict=True), first):
         if disk.spindles is not None:

@@ -3,6 +3,8 @@
 
 from typing import Annotated
 
+from msgspec.structs import replace
+
 from ganeti.base.command import DRY_RUN, PRIORITY, Argument, Command
 from ganeti.base.errors import GanetiError
 from ganeti.master.disk_numbers import resized
@@ -22,18 +24,21 @@ from ganeti.ports.nodes import ask
 
 Found = list[tuple[str, int, str, int]]
 """Instance, index of the disk, what was wrong, and the value it has now."""
-SIZE = "size"
+SIZE, SPINDLES = "size", "spindles"
 
 
 class CorrectDiskSizes(Change, frozen=True, kw_only=True):
-    """Disks have the sizes in MiB that are said, by UUID; those that are gone meanwhile are left out."""
+    """Disks have the sizes in MiB, and the spindles, that are said, by UUID; those that have gone are left out."""
 
     sizes_mib: dict[str, int]
+    spindles: dict[str, int] = {}
 
     def apply(self, draft: Draft) -> None:
-        for uuid, size_mib in self.sizes_mib.items():
+        for uuid in dict.fromkeys([*self.sizes_mib, *self.spindles]):
             if draft.get("disks", uuid) is not None:
-                draft.put("disks", resized(draft.disk(uuid), size_mib))
+                old = draft.disk(uuid)
+                sized = resized(old, self.sizes_mib.get(uuid, old.size))
+                draft.put("disks", replace(sized, spindles=self.spindles.get(uuid, old.spindles)))
 
 
 @operation(
@@ -49,7 +54,10 @@ class CorrectDiskSizes(Change, frozen=True, kw_only=True):
     examples=(Example("repair-disk-sizes", {}, before=("create",)),),
 )
 class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask primary nodes how large disks are, and put right what the configuration says otherwise."""
+    """Ask primary nodes how large disks are, and put right what the configuration says otherwise.
+
+    On exclusive storage their spindles, too: a disk that was made without naming them has as many as its size took.
+    """
 
     instances: Annotated[list[Text], Parameter("instances to look at; all if none", subject="instance")] = []
 
@@ -69,6 +77,7 @@ class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknow
     async def execute(self, checked: list[Instance], ctx: OperationContext) -> Found:
         view = ctx.config.view()
         sizes: dict[str, int] = {}
+        spindles: dict[str, int] = {}
         found: Found = []
         for node in dict.fromkeys(instance.primary_node for instance in checked):
             specs = [
@@ -88,15 +97,22 @@ class RepairDiskSizes(Operation[Found], frozen=True, kw_only=True, forbid_unknow
             for (name, disk), dimensions in zip(owners, told, strict=True):
                 if dimensions is None:
                     ctx.log.warning(f"Disk {disk.index} of instance {name} is not there, its size is left as it is")
-                elif dimensions[0] != disk.size_mib:
-                    size_mib = dimensions[0]
+                    continue
+                size_mib, counted = dimensions
+                if size_mib != disk.size_mib:
                     ctx.log.info(
                         f"Disk {disk.index} of instance {name} has {size_mib} MiB, not {disk.size_mib}: corrected"
                     )
                     sizes[disk.uuid] = size_mib
                     found.append((name, disk.index, SIZE, size_mib))
-        if sizes:
-            await ctx.config.commit(CorrectDiskSizes(sizes_mib=sizes), settles=True)
+                if disk.exclusive and counted is not None and counted != disk.spindles:
+                    ctx.log.info(
+                        f"Disk {disk.index} of instance {name} has {counted} spindles, not {disk.spindles}: corrected"
+                    )
+                    spindles[disk.uuid] = counted
+                    found.append((name, disk.index, SPINDLES, counted))
+        if found:
+            await ctx.config.commit(CorrectDiskSizes(sizes_mib=sizes, spindles=spindles), settles=True)
         return found
 
     def _chosen(self, view: ConfigView) -> list[Instance]:

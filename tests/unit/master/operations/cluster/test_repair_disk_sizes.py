@@ -12,6 +12,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import NodeUnreachableError
 from ganeti.master.operations.cluster.repair_disk_sizes import RepairDiskSizes
+from ganeti.model.templates import TEMPLATES
+from ganeti.model.traits import Catalogue
 
 
 @pytest.fixture
@@ -62,3 +64,16 @@ def test_a_node_that_does_not_say_it_and_one_that_is_offline(ctx: FakeContext) -
     ctx.nodes.handlers["blockdev_getdimensions"] = NodeUnreachableError("no route")
     assert repair(ctx) == []
     assert "node1 does not say" in str(ctx.log.lines) and "node2 is offline" in str(ctx.log.lines)
+
+
+def test_spindles_are_put_right_on_exclusive_storage(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    ctx.catalogue = Catalogue(ctx.catalogue.templates | {"plain": TEMPLATES["plain"]}, ctx.catalogue.hypervisors)
+    for name in ("web1", "web2"):
+        [disk] = config.instance_disks(config.find_instance(name))
+        config.put("disks", disk.uuid, replace(disk, dev_type="plain"))
+    config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), ndparams={"exclusive_storage": True}))
+    ctx.nodes.handlers["blockdev_getdimensions"] = lambda name, disks: [(64, 3) for _ in disks]
+    assert repair(ctx) == [("web2", 0, "spindles", 3)]
+    assert [config.instance_disks(config.find_instance(name))[0].spindles for name in ("web1", "web2")] == [None, 3]
+    assert repair(ctx) == []

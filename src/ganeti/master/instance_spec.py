@@ -79,10 +79,8 @@ def instance_spec(
     instance: Instance,
     *,
     disks: list[Disk] | None = None,
-    hvparams: dict[str, Any] | None = None,
-    beparams: dict[str, Any] | None = None,
 ) -> InstanceSpec:
-    """Fill everything about *instance*; *disks* for one that is not stored yet, overrides for one start only."""
+    """Fill everything about *instance*; *disks* for one that is not stored yet."""
     cluster = view.cluster
     own_disks = view.instance_disks(instance) if disks is None else disks
     primary = view.node(instance.primary_node)
@@ -96,8 +94,8 @@ def instance_spec(
         primary_node=primary.name,
         primary_node_uuid=primary.uuid,
         secondary_nodes=[view.node(uuid).name for uuid in dict.fromkeys(others)],
-        hvparams=inheritance.instance_hv(cluster, instance, parameters) | (hvparams or {}),
-        beparams=inheritance.instance_be(cluster, instance) | (beparams or {}),
+        hvparams=inheritance.instance_hv(cluster, instance, parameters),
+        beparams=inheritance.instance_be(cluster, instance),
         osparams=inheritance.os_params(cluster, instance),
         osparams_private=inheritance.private_os_params(cluster, instance),
         disks=[disk_spec(view, catalogue, instance, disk, index) for index, disk in enumerate(own_disks)],

@@ -5,11 +5,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
+from ganeti.base.errors import PrerequisiteError
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.instance.power.guest_power import stop_on_primary
+from ganeti.master.operations.instance.power.startup import StartInstance
+from ganeti.model.node_requests import InstanceSpec
 
 
 class SlowGuest(FakeContext):
@@ -72,3 +76,21 @@ def test_who_waits_for_a_guest_hears_what_for_and_how_long(shutdown_s, said):
     )
     assert [done for _, done, _ in ctx.shares] == sorted(done for _, done, _ in ctx.shares)
     assert bool(ctx.shares) == bool(said) and ctx.story == ["instance_shutdown", "instance_disks_shutdown"]
+
+
+def started(**given: Any) -> InstanceSpec:
+    """What the node is told of an instance with values of its own that is started so."""
+    ctx = FakeContext(configuration(), catalogue())
+    config = ctx.config.config
+    own = {"hvparams": {"kernel": "/own"}, "beparams": {"maxmem": 512, "minmem": 256}}
+    config.put("instances", "uuid-web1", replace(add_instance(config, "web1", admin_state="down"), **own))
+    return StartInstance(instance_name="web1", **given).check(config, None, ctx).spec
+
+
+def test_parameters_for_one_start() -> None:
+    spec = started(hvparams={"kernel": "/other"}, beparams={"memory": "1g"})
+    assert (spec.hvparams["kernel"], spec.beparams["maxmem"], spec.beparams["minmem"]) == ("/other", 1024, 1024)
+    spec = started(hvparams={"kernel": "default"}, beparams={"memory": "default"})
+    assert (spec.hvparams["kernel"], spec.beparams["maxmem"], spec.beparams["minmem"]) == ("/boot/k", 128, 128)
+    with pytest.raises(PrerequisiteError, match="Minimum memory"):
+        started(beparams={"maxmem": 64})

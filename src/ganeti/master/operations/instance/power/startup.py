@@ -20,12 +20,12 @@ from ganeti.master.operations.instance.existing import (
 )
 from ganeti.master.operations.instance.power.guest_power import start_on_primary
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
+from ganeti.master.operations.instance.wanted.modification import with_parameters
 from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember, Values
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
-from ganeti.model.parameters import accept_all, backend_input
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -53,7 +53,7 @@ class Checked:
     examples=(Example("startup", {"instance_name": "one.example.com", "force": False}, before=("create-stopped",)),),
 )
 class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Start an instance; parameters given here hold for this start only."""
+    """Start an instance; parameters given here hold for this start only, ``default`` for what would be inherited."""
 
     instance_name: InstanceName
     instance_uuid: InstanceUuid = None
@@ -93,13 +93,11 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
                 "fail the instance over, or add --ignore-offline to only mark it",
                 WRONG_STATE,
             )
-        traits = ctx.catalogue.hypervisor(instance.hypervisor)
         try:
-            hvparams = accept_all(traits.parameters, self.hvparams, "hypervisor", for_instance=True)
-            beparams = backend_input(self.beparams)
+            wanted = with_parameters(view, ctx.catalogue, instance, self.beparams, self.hvparams, {}, {})
         except ParameterError as err:
             raise wrong_input(err) from err
-        spec = instance_spec(view, ctx.catalogue, instance, hvparams=hvparams, beparams=beparams)
+        spec = instance_spec(view, ctx.catalogue, wanted)
         return Checked(instance, spec, primary.offline)
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:

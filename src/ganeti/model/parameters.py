@@ -142,7 +142,9 @@ def accept_all(
     result: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            raise TypeEnforcementError(f"Unknown {what} parameter '{name}': there are {', '.join(sorted(known))}")
+            raise TypeEnforcementError(
+                f"Unknown {what} parameter '{name}': there are {', '.join(sorted(known)) or 'none'}"
+            )
         if for_instance and known[name].cluster_only:
             raise TypeEnforcementError(f"{what.capitalize()} parameter '{name}' can only be set for the whole cluster")
         result[name] = value if value == DEFAULT_MARK else known[name].accept(value)

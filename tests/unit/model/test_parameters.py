@@ -16,6 +16,11 @@ def test_what_nothing_acts_on_is_refused_by_name() -> None:
         accept_all(NODE_PARAMETERS, {"ovs_link": "eth1"}, "node")
 
 
+def test_where_there_are_no_parameters_that_is_said() -> None:
+    with pytest.raises(TypeEnforcementError, match=r"^Unknown file parameter 'x': there are none$"):
+        accept_all((), {"x": 1}, "file")
+
+
 def test_defaults_of_what_nothing_acts_on_are_accepted() -> None:
     given = {"ovs": False, "ovs_name": "switch1", "ovs_link": ""}
     assert accept_all(NODE_PARAMETERS, given, "node") == given

@@ -45,6 +45,9 @@ SHOWN_REASONS = 6
 _TRIES = 20
 """How often somebody may be promised room on a node between our look at it and our own promise."""
 Plain = dict[str, Any]
+_Moves = tuple[list[Any], list[tuple[str, str | None]], list[list[Plain]]]
+"""The result of an allocator that was asked to move instances: what moves, what cannot and why, and the jobs."""
+_MOVING = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS")
 
 
 def allocator_named(view: ConfigView, given: str | None) -> str:
@@ -125,13 +128,23 @@ async def moving_jobs(
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
     try:
-        _, failed, jobs = msgspec.convert(answer.result, tuple[list[Any], list[tuple[str, str]], list[list[Plain]]])
-    except msgspec.ValidationError as err:
+        moves: _Moves = msgspec.convert(answer.result, _Moves)
+        _, failed, jobs = moves
+        if allocator != BUILT_IN:
+            _check_moves(jobs)
+    except (msgspec.ValidationError, ParameterError) as err:
         raise PrerequisiteError(f"{refused}its answer breaks the protocol: {err}", INSUFFICIENT_RESOURCES) from err
     if failed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed)
+        reasons = "; ".join(f"{name}: {reason or 'it gave no reason'}" for name, reason in failed)
         raise PrerequisiteError(f"{refused}{reasons}", INSUFFICIENT_RESOURCES)
     return jobs
+
+
+def _check_moves(jobs: Sequence[Sequence[Plain]]) -> None:
+    """Raise `ParameterError` for what a program must not have done in the name of the cluster (protocols, 7)."""
+    for opcode in (opcode for job in jobs for opcode in job):
+        if opcode.get("OP_ID") not in _MOVING:
+            raise ParameterError(f"a job of it has the opcode {opcode.get('OP_ID')}: it may have {', '.join(_MOVING)}")
 
 
 def _chosen(

@@ -60,6 +60,22 @@ def test_where_it_cannot_move_nothing_is_done(ctx: FakeContext, answer: dict[str
         changed(ctx)
 
 
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        ([[], [["web1", None]], []], "'mine': web1: it gave no reason"),
+        ([[], [], [[{"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "web1"}]]], "has the opcode OP_INSTANCE_REMOVE"),
+        ([[], [], [[{"instance_name": "web1"}]]], "has the opcode None: it may have OP_INSTANCE_FAILOVER"),
+    ],
+)
+def test_a_program_may_only_move_instances(ctx: FakeContext, result: list[Any], sentence: str) -> None:
+    ctx.allocation = {"success": True, "info": "", "result": result}
+    with pytest.raises(PrerequisiteError, match=sentence):
+        changed(ctx, iallocator="mine")
+    ctx.allocation["result"] = [[], [], [[MIGRATE]]]
+    assert len(changed(ctx, iallocator="mine").jobs) == 1
+
+
 def test_refusals(ctx: FakeContext) -> None:
     with pytest.raises(PrerequisiteError, match="web1 is in node group default: name another one"):
         changed(ctx, target_groups=["green", "default"])

@@ -2153,7 +2153,7 @@ class Operations(Generic[Result]):
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
-        """Start an instance; parameters given here hold for this start only."""
+        """Start an instance; parameters given here hold for this start only, ``default`` for what would be inherited."""
         given = {
             "instance_name": instance_name,
             "dry_run": dry_run,

@@ -258,7 +258,7 @@ COMMANDS = (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
      ),
      (
-      (('--disk',), 'disks', 'ident-keyvalues', 'which disk, by its index, and its new size or mode; all disks without it', True, None, (), 'N[:KEY=VALUE,…]', True),
+      (('--disk',), 'disks', 'ident-keyvalues', 'which disk, by its index, and its new size, mode or spindles; all disks without it', True, None, (), 'N[:KEY=VALUE,…]', True),
       (('-n', '--node'), 'nodes', 'list', 'nodes that it lives on from then on, the primary first', True, None, (), 'NODE[,NODE]', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),

@@ -9,6 +9,7 @@ from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.network.values import (
+    NONE,
     ConflictsCheck,
     Gateway,
     Gateway6,
@@ -83,10 +84,13 @@ class MakeNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
         check_new_name(view, self.network_name)
         for tag in self.tags:
             check_tag(tag)
+        gateway, network6, gateway6 = (
+            None if each == NONE else each for each in (self.gateway, self.network6, self.gateway6)
+        )
         try:
             pool = new_pool(self.network)
-            check_addresses(self.gateway, self.network6, self.gateway6, pool)
-            for address in each_once([*([self.gateway] if self.gateway else []), *(self.add_reserved_ips or [])]):
+            check_addresses(gateway, network6, gateway6, pool)
+            for address in each_once([*([gateway] if gateway else []), *(self.add_reserved_ips or [])]):
                 pool = pool.keep(address)
         except ParameterError as err:
             raise refused(err) from err
@@ -97,9 +101,9 @@ class MakeNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
             uuid=ctx.entropy.uuid(),
             name=self.network_name,
             network=str(pool.network),
-            gateway=self.gateway,
-            network6=self.network6,
-            gateway6=self.gateway6,
+            gateway=gateway,
+            network6=network6,
+            gateway6=gateway6,
             mac_prefix=mac_prefix(self.mac_prefix),
             tags=with_tags([], self.tags),
         )

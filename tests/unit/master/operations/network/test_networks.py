@@ -188,3 +188,10 @@ def test_hooks_know_the_network(ctx: FakeContext) -> None:
         "NETWORK_GATEWAY": "192.0.2.1",
         "NETWORK_TAGS": "",
     }
+
+
+def test_none_is_no_router(ctx: FakeContext) -> None:
+    none = {"gateway": "none", "network6": "none", "gateway6": "none", "mac_prefix": "none"}
+    act(ctx, "ADD", "bare", network="198.51.100.0/30", **none)
+    bare = net(ctx, "bare")
+    assert (bare.gateway, bare.network6, bare.gateway6, bare.mac_prefix) == (None,) * 4

@@ -232,7 +232,7 @@ def test_a_list_shows_what_a_job_did_and_may_be_seconds_behind_the_rest(fake_bed
 @need_root
 def test_what_the_master_remembers_of_nodes_lies_in_no_file(fake_bed):
     """A size that only node2's report can tell is in lists, and in no file of the master's machine."""
-    mark = 8765
+    mark = 98765431  # no part of a time
     capacity = json.dumps({"memory_total": mark, "memory_dom0": 0})
     fake_bed.run("sh", "-c", f"echo '{capacity}' > {HOME}/.capacity", node="node2")
     try:

@@ -8,21 +8,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import record
 from ganeti.mirrord.disk import Surroundings
-from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror import places
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
     PRIMARY,
-    SECONDARY,
     Close,
     Kept,
     Look,
@@ -33,10 +32,8 @@ from ganeti.node.storage.mirror.requests import (
     State,
 )
 
-EQUAL = Kept(generation=5, valid=True)
 
-
-class _Daemon(StorageDaemon):
+class _Daemon(EqualDaemon):
     """Runs, and ends when it may."""
 
     made = 0
@@ -62,37 +59,6 @@ class _Daemon(StorageDaemon):
             raise BlockDeviceError("The storage daemon 1 does not end")
         self.runs = False
 
-    async def hide(self) -> None:
-        return
-
-    async def limit(self, rate_kib: int) -> None:
-        return
-
-    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
-        return
-
-    async def job(self) -> Job:
-        return Job("standby", ready=True, is_paused=True)
-
-    async def lacks_parts(self) -> bool:
-        return False
-
-    async def detach(self) -> bool:
-        return True
-
-
-class _Peers(Peers):
-    """The other node has an equal copy."""
-
-    def __init__(self) -> None:
-        self.told = EQUAL
-
-    async def state(self, disk: Opened) -> State:
-        return State(role=SECONDARY, kept=self.told, session="s", export="disk")
-
-    async def mark(self, disk: Opened, kept: Kept) -> None:
-        self.told = kept
-
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
@@ -102,7 +68,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     write_kept(str(tmp_path / "image"), EQUAL)
     monkeypatch.setattr(_Daemon, "made", 0)
     monkeypatch.setattr(_Daemon, "may_end", True)
-    return Server(Surroundings(places, _Peers(), _Daemon))
+    return Server(Surroundings(places, EqualPeers(), _Daemon))
 
 
 def opened(root: Path) -> Opened:

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import record, upkeep
 from ganeti.mirrord.disk import Disk, Surroundings
-from ganeti.mirrord.peers import Peers
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.mirrord.upkeep import LONGEST_PAUSE_S, STEADY_S, Pauses
 from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
@@ -35,10 +35,8 @@ from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY, Kept, Opened
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.boot import process_start
 
-EQUAL = Kept(generation=5, valid=True)
 
-
-class _Daemon(StorageDaemon):
+class _Daemon(EqualDaemon):
     """Lives until it is killed; *starts* has the names that it showed its disk under."""
 
     def __init__(self, places: Places, uuid: str, image: str) -> None:
@@ -67,37 +65,6 @@ class _Daemon(StorageDaemon):
     async def stop(self) -> None:
         self._gone.set()
 
-    async def hide(self) -> None:
-        return
-
-    async def limit(self, rate_kib: int) -> None:
-        return
-
-    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
-        return
-
-    async def job(self) -> Job:
-        return Job("standby", ready=True, is_paused=True)
-
-    async def lacks_parts(self) -> bool:
-        return False
-
-    async def detach(self) -> bool:
-        return True
-
-
-class _Peers(Peers):
-    """The other node has an equal copy."""
-
-    def __init__(self) -> None:
-        self.told, self.serves = EQUAL, True
-
-    async def state(self, disk: Opened) -> State:
-        return State(role=SECONDARY, kept=self.told, session="s", export="disk", serves=self.serves)
-
-    async def mark(self, disk: Opened, kept: Kept) -> None:
-        self.told = kept
-
 
 class _Node:
     def __init__(self, root: Path) -> None:
@@ -106,7 +73,7 @@ class _Node:
         self.image = str(root / "image")
         Path(self.image).touch()
         write_kept(self.image, EQUAL)
-        self.peers = _Peers()
+        self.peers = EqualPeers()
         self.said: list[str] = []
         self.disk = Disk(Surroundings(places, self.peers, _Daemon), self.opened(""))
         self.disk._record.say = self.said.append  # type: ignore[method-assign,assignment]

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A mirrored disk whose two copies are equal, without QEMU: what a test does not ask about is well."""
+
+from ganeti.mirrord.peers import Peers
+from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.node.storage.mirror.requests import SECONDARY, Kept, Opened, State
+
+EQUAL = Kept(generation=5, valid=True)
+
+
+class EqualDaemon(StorageDaemon):
+    """Its mirror job has copied everything; whether it runs is for the test to say."""
+
+    async def hide(self) -> None:
+        return
+
+    async def limit(self, rate_kib: int) -> None:
+        return
+
+    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
+        return
+
+    async def job(self) -> Job:
+        return Job("standby", ready=True, is_paused=True)
+
+    async def lacks_parts(self) -> bool:
+        return False
+
+    async def detach(self) -> bool:
+        return True
+
+
+class EqualPeers(Peers):
+    """The other node has an equal copy, and what it was told of it."""
+
+    def __init__(self) -> None:
+        self.told, self.serves = EQUAL, True
+
+    async def state(self, disk: Opened) -> State:
+        return State(role=SECONDARY, kept=self.told, session="s", export="disk", serves=self.serves)
+
+    async def mark(self, disk: Opened, kept: Kept) -> None:
+        self.told = kept

@@ -122,6 +122,8 @@ def test_containers_live_in_a_cluster(cluster_bed: FakeBed) -> None:
     found.run("gnt-instance", "failover", "-f", "-n", "node1", NAME)
     found.run("gnt-instance", "startup", NAME)
     assert listed(found, NAME, "status,pnode") == ["running", "node1"]
+    found.run("gnt-instance", "migrate", "-f", "--allow-failover", "-n", "node2", NAME)
+    assert listed(found, NAME, "status,pnode") == ["running", "node2"]
 
     found.run(*add, "-H", "chroot", "--no-nics", CHROOT)
     assert listed(found, CHROOT, "status,hv/init_script") == ["running", "/ganeti-chroot"]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ganeti.model.placement_requests import NodeRoom
 from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.allocate.evacuate import Stuck, move_instance, require_movable
-from ganeti.placement.allocate.moves import Opcode, online_targets
+from ganeti.placement.allocate.moves import Opcode, online_targets, unasked
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.kernel.searches import nodes_failing
 from ganeti.placement.kernel.state import ClusterState
@@ -61,7 +61,8 @@ def _emptied(state: ClusterState, node: int, leaving: set[int], options: Options
             continue
         mark = state.mark()
         try:
-            jobs.append((name, list(_moved_off(state, number, node, targets, options))))
+            opcodes = _moved_off(state, number, node, targets, options)
+            jobs.append((name, [unasked(opcode, state.instances[number]) for opcode in opcodes]))
             state.settle(mark)
         except Stuck as reason:
             state.rollback(mark)

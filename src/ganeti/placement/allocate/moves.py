@@ -8,7 +8,7 @@ and moves to any node, and cannot be forced.
 from typing import Any
 
 from ganeti.placement.cluster.failure import FailMode
-from ganeti.placement.cluster.picture import Instance
+from ganeti.placement.cluster.picture import Instance, Status
 from ganeti.placement.kernel.searches import Hop
 from ganeti.placement.kernel.state import ClusterState
 
@@ -41,6 +41,13 @@ def move(instance: Instance, target: str = "") -> Opcode:
         return {"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": instance.name, **rest, **where}
     rest = {**_MOVE_DEFAULTS, "cleanup": False, "allow_failover": True, "ignore_hvversions": True}
     return {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance.name, **where, **rest}
+
+
+def unasked(opcode: Opcode, instance: Instance) -> Opcode:
+    """*opcode* as maintenance moves a guest without being asked to: one that runs is not stopped for it."""
+    if "allow_failover" in opcode and instance.status == Status.RUNNING:
+        return opcode | {"allow_failover": False}
+    return opcode
 
 
 def replace_secondary(instance: Instance, target: str) -> Opcode:

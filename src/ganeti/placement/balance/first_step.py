@@ -65,7 +65,8 @@ def opcodes(state: ClusterState, step: Step) -> list[Opcode]:
     for letter in step.kind:
         match letter:
             case "f":
-                found.append(moves.move(instance, target if step.kind == "fa" else ""))
+                move = moves.move(instance, target if step.kind == "fa" else "")
+                found.append(moves.unasked(move, instance))
             case "r":
                 found.append(moves.replace_secondary(instance, target))
     return found

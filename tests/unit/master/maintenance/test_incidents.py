@@ -93,6 +93,7 @@ def test_a_node_is_emptied_in_one_round_and_taken_out_in_the_next() -> None:
     steps(cluster, 2)
     assert statuses(cluster) == ["pending"] and cluster.config.node("n3").drained
     assert not cluster.config.primary_instances("n3") and len(cluster.opcodes("OP_INSTANCE_MIGRATE")) == 3
+    assert not [each for each in cluster.opcodes("OP_INSTANCE_MIGRATE") if each["allow_failover"]]
     steps(cluster, 2)
     assert statuses(cluster) == ["completed"] and cluster.config.node("n3").offline
     assert cluster.config.node("n3").tags == [f"maintd:repairready:{only(cluster).uuid}"] == [only(cluster).tag]

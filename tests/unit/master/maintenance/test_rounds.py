@@ -165,6 +165,8 @@ def test_balancing_copies_disks_only_where_it_may(disk_moves: bool) -> None:
     assert question is not None and question.disk_moves is disk_moves
     steps(cluster, 12)
     assert cluster.opcodes("OP_INSTANCE_MIGRATE"), "instances go to where their other copy is at least"
+    allowed = [each["allow_failover"] for each in cluster.opcodes("OP_INSTANCE_MIGRATE")]
+    assert not any(allowed), "nobody asked for a guest to be stopped"
     assert bool(cluster.opcodes("OP_INSTANCE_REPLACE_DISKS")) is disk_moves
 
 

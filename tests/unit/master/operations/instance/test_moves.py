@@ -477,6 +477,44 @@ def test_cleaning_up_a_failover_of_a_guest_that_never_migrates(ctx: FakeContext)
     assert primary(ctx) == "node2" and not [line for line in ctx.story if "finalize" in line]
 
 
+def never_migrating(ctx: FakeContext) -> None:
+    """As containers."""
+    traits = dataclasses.replace(ctx.catalogue.hypervisors["pretend"], can_migrate=False)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, hypervisors={"pretend": traits})
+
+
+def test_a_guest_that_cannot_migrate_is_failed_over_where_that_is_allowed(ctx: FakeContext) -> None:
+    never_migrating(ctx)
+    with pytest.raises(PrerequisiteError, match=r"hypervisor pretend cannot migrate.*--allow-failover"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    assert primary(ctx) == "node1" and "node1 instance_shutdown" not in steps(ctx)
+    run(MigrateInstance(instance_name="web1", allow_failover=True), ctx)
+    assert primary(ctx) == "node2"
+    assert "* web1 cannot migrate (hypervisor pretend cannot migrate instances): failing over instead" in ctx.lines
+    story = steps(ctx)
+    assert story.index("node1 instance_shutdown") < story.index("node2 instance_start")
+
+
+def test_a_stopped_instance_that_cannot_migrate_is_moved(ctx: FakeContext) -> None:
+    never_migrating(ctx)
+    web1 = ctx.config.config.find_instance("web1")
+    ctx.config.config.put("instances", web1.uuid, replace(web1, admin_state="down", disks_active=False))
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(MigrateInstance(instance_name="web1"), ctx)
+    assert primary(ctx) == "node2" and "node2 instance_start" not in steps(ctx)
+
+
+def test_the_instance_of_a_node_that_is_marked_offline_is_failed_over_where_that_is_allowed(ctx: FakeContext) -> None:
+    """So does gnt-node evacuate for a node that is lost."""
+    node = ctx.config.config.find_node("node1")
+    ctx.config.config.put("nodes", node.uuid, replace(node, offline=True))
+    with pytest.raises(PrerequisiteError, match="marked offline: use gnt-instance failover"):
+        run(MigrateInstance(instance_name="web1"), ctx)
+    run(MigrateInstance(instance_name="web1", allow_failover=True), ctx)
+    assert "node2 instance_disks_steal" in steps(ctx) and not [line for line in steps(ctx) if line.startswith("node1")]
+    assert primary(ctx) == "node2"
+
+
 def test_options_about_secondary_nodes_say_that_there_is_none(ctx: FakeContext) -> None:
     run(RebootInstance(instance_name="web1", reboot_type="hard", ignore_secondaries=True), ctx)
     run(StartInstance(instance_name="web1", force=True), ctx)

@@ -58,6 +58,9 @@ class Facts:
     target_uuid: str
     running: FoundInstance | None
     """The guest as its primary node knows it."""
+    why_failover: str = ""
+    """Why it is failed over instead; empty where it is not."""
+    source_gone: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ class Checked:
     instance: Instance
     spec: InstanceSpec
     way: Way
-    by_failover: bool
+    why_failover: str
+    source_gone: bool
     chosen: bool
 
 
@@ -132,17 +136,19 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Facts:
         self._check_input(view, ctx)
         instance = view.find_instance(move_request(self).instance)
+        source = view.node(instance.primary_node)
+        if self._is_lost(view, instance):
+            found = await self._failover().gather(ctx, view)
+            return Facts(found.target_uuid, None, f"node {source.name} is marked offline", source_gone=True)
         spec = instance_spec(view, ctx.catalogue, instance)
-        running = await ask(ctx.nodes, instance.primary_node, InstanceInfo(instance=spec))
+        running = await ask(ctx.nodes, source.uuid, InstanceInfo(instance=spec))
         if self.cleanup:
-            return Facts(instance.primary_node, running)
-        by_failover = _by_failover(view, instance, running)
-        if by_failover:
-            await failover.require_equal_copies(ctx, view, instance)
-        target_uuid = await choose_target(ctx, move_request(self))
-        if by_failover:
-            await failover.require_reached_disks(ctx, view, instance, target_uuid)
-        return Facts(target_uuid, running)
+            return Facts(source.uuid, running)
+        why = self._why_failover(view, ctx, instance, running)
+        if not why:
+            return Facts(await choose_target(ctx, move_request(self)), running)
+        found = await self._failover().gather(ctx, view)
+        return Facts(found.target_uuid, running, why, source_gone=not found.source_answers)
 
     def check(self, view: ConfigView, facts: Facts, ctx: OperationContext) -> Checked:
         instance = view.find_instance(move_request(self).instance)
@@ -167,7 +173,8 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
                 memory_mib=facts.running.memory_mib if facts.running is not None else 0,
                 live=self._is_live(spec),
             ),
-            by_failover=_by_failover(view, instance, facts.running),
+            why_failover=facts.why_failover,
+            source_gone=facts.source_gone,
             chosen=not view.secondary_nodes(instance) and move_request(self).target_node is None,
         )
 
@@ -180,19 +187,24 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             "NEW_PRIMARY": checked.way.target.name,
             **secondary_variables(checked.spec, checked.way.target.name),
         }
-        nodes = list(dict.fromkeys([view.cluster.master_node, checked.instance.primary_node, checked.way.target.uuid]))
+        source = [] if checked.source_gone else [checked.instance.primary_node]
+        nodes = list(dict.fromkeys([view.cluster.master_node, *source, checked.way.target.uuid]))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if self.cleanup:
             await clean_up(ctx, checked.instance, checked.spec)
             return
-        if checked.by_failover:
-            ctx.log.info(f"* {checked.spec.name} is not running, or may not migrate: failing over instead")
+        if checked.why_failover:
+            ctx.log.info(f"* {checked.spec.name} cannot migrate ({checked.why_failover}): failing over instead")
             target = checked.way.target
-            stopped = failover.Move(checked.instance, checked.spec, target.uuid, target.name, False)
-            await failover.move_stopped(ctx, stopped, shutdown_timeout_s=120.0, steal=False)
+            move = failover.Move(checked.instance, checked.spec, target.uuid, target.name, checked.source_gone)
+            await self._failover().execute(move, ctx)
             return
+        await self._migrate(checked, ctx)
+        ctx.log.info("* done")
+
+    async def _migrate(self, checked: Checked, ctx: OperationContext) -> None:
         move = (LiveMove if self.move_disks else GuestMigration)(ctx, checked.way)
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
         free_mib = await move.check_nodes(template, same_version=not self.ignore_hvversions)
@@ -208,7 +220,6 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             await ctx.locks.release([ALL_NODE_RES if checked.chosen else source])
             await move.send(where)
             await move.settle()
-        ctx.log.info("* done")
 
     def _check_input(self, view: ConfigView, ctx: OperationContext) -> None:
         instance = view.find_instance(move_request(self).instance)
@@ -218,11 +229,51 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             self._check_move_input(instance)
         elif not self.cleanup:
             require_movable(view, ctx.catalogue, instance, "migrated")
-        if not ctx.catalogue.hypervisor(instance.hypervisor).can_migrate:
+        if self.cleanup and not ctx.catalogue.hypervisor(instance.hypervisor).can_migrate:
             raise PrerequisiteError(
-                f"Hypervisor {instance.hypervisor} cannot migrate instances: use gnt-instance failover", WRONG_STATE
+                f"Hypervisor {instance.hypervisor} cannot migrate instances: use gnt-instance failover --cleanup",
+                WRONG_STATE,
             )
-        require_online(view, instance.primary_node, f"use gnt-instance failover {instance.name}")
+        if not self._is_lost(view, instance):
+            require_online(view, instance.primary_node, f"use gnt-instance failover {instance.name}")
+
+    def _is_lost(self, view: ConfigView, instance: Instance) -> bool:
+        """Whether the primary node is known to be down, and the instance may be started elsewhere for that."""
+        allowed = self.allow_failover and not (self.cleanup or self.move_disks)
+        return allowed and view.node(instance.primary_node).offline
+
+    def _why_failover(
+        self, view: ConfigView, ctx: OperationContext, instance: Instance, running: FoundInstance | None
+    ) -> str:
+        """Why it is failed over instead; empty where it migrates. Raises `PrerequisiteError` where it does neither."""
+        if self.move_disks:
+            return ""
+        if running is None:
+            return "it is not running"
+        if inheritance.instance_be(view.cluster, instance)["always_failover"]:
+            return "always_failover is set"
+        if ctx.catalogue.hypervisor(instance.hypervisor).can_migrate:
+            return ""
+        why = f"hypervisor {instance.hypervisor} cannot migrate instances"
+        if self.allow_failover:
+            return why
+        raise PrerequisiteError(
+            f"Instance {instance.name} stays on {view.node(instance.primary_node).name}: {why}. Use gnt-instance "
+            "failover, or add --allow-failover, which stops it and starts it on the other node",
+            WRONG_STATE,
+        )
+
+    def _failover(self) -> failover.FailoverInstance:
+        return failover.FailoverInstance(
+            instance_name=self.instance_name,
+            instance_uuid=self.instance_uuid,
+            target_node=self.target_node,
+            target_node_uuid=self.target_node_uuid,
+            iallocator=self.iallocator,
+            ignore_ipolicy=self.ignore_ipolicy,
+            why=self.why,
+            dry_run=self.dry_run,
+        )
 
     def _check_move_input(self, instance: Instance) -> None:
         require_complete(instance, "migrated")
@@ -236,7 +287,3 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         if self.live is not None:
             return self.live
         return (self.mode or spec.hvparams.get("migration_mode", "live")) == "live"
-
-
-def _by_failover(view: ConfigView, instance: Instance, running: FoundInstance | None) -> bool:
-    return running is None or bool(inheritance.instance_be(view.cluster, instance)["always_failover"])

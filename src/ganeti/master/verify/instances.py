@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from ganeti.master import unsuitable_nodes
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.master.verify.nodes import NodeReport
@@ -100,6 +101,11 @@ def placement(view: ConfigView, catalogue: Catalogue, instance: Instance) -> Ite
         yield Finding("EINSTANCEUNSUITABLENODE", instance.name, message)
     elif instance.hypervisor not in view.cluster.enabled_hypervisors:
         yield Finding("EINSTANCEUNSUITABLENODE", instance.name, f"its hypervisor {instance.hypervisor} is not enabled")
+    now = unsuitable_nodes.Groups(view)
+    for words in unsuitable_nodes.exclusive_storage(now, catalogue, instance):
+        yield Finding("EINSTANCEUNSUITABLENODE", instance.name, words)
+    for words in unsuitable_nodes.networks(now, instance):
+        yield Finding("EINSTANCEUNSUITABLENODE", instance.name, words, WARNING)
 
 
 def policy(view: ConfigView, group: NodeGroup, instance: Instance) -> Iterator[Finding]:

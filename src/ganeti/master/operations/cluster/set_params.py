@@ -23,6 +23,7 @@ from ganeti.master.operations.cluster.master_ip import faults_of_places, move_ma
 from ganeti.master.operations.cluster.os_parameters import unknown_parameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.candidates import fill_pool, next_candidates
+from ganeti.master.unsuitable_nodes import Groups, newly_unsuitable
 from ganeti.model import cluster_values, data_collectors, inheritance, uid_pool
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, LockPlan, node_lock
@@ -234,6 +235,9 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         notes = [*problems, *facts.notes, *_needless(view, names), *self._of_candidates(view)]
         if "ipolicy" in values:
             notes += inherited_parameters.newly_outside(view, replace(view.cluster, ipolicy=values["ipolicy"]))
+        if "ndparams" in parameters:
+            changed = inherited_parameters.changed(view.cluster, parameters)
+            notes += newly_unsuitable(ctx.catalogue, Groups(view, cluster=changed))
         address = {name: values.pop(name) for name in ADDRESS if name in values}
         change = ChangeCluster(
             values=values,

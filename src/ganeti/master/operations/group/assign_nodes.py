@@ -14,6 +14,7 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import GroupName, NodeUuids
 from ganeti.master.parameter import Parameter
+from ganeti.master.unsuitable_nodes import Groups, newly_unsuitable
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock, node_lock
 from ganeti.model.objects import Node, NodeGroup
@@ -43,6 +44,7 @@ class Checked:
     newly_split: list[str]
     """Names of instances whose nodes are in one group now, and would not be."""
     still_split: list[str]
+    notes: list[str]
 
 
 def split_instances(view: ConfigView, moved: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -89,8 +91,9 @@ class PutNodesIntoGroup(Operation[None], frozen=True, kw_only=True, forbid_unkno
         group, nodes = view.find_group(self.group_name), self._nodes(view)
         if not nodes:
             raise PrerequisiteError(f"Name the nodes to put into node group '{group.name}'", WRONG_INPUT)
-        newly, still = split_instances(view, {node.uuid: group.uuid for node in nodes})
-        return Checked(group, nodes, newly, still)
+        moved = {node.uuid: group.uuid for node in nodes}
+        newly, still = split_instances(view, moved)
+        return Checked(group, nodes, newly, still, newly_unsuitable(ctx.catalogue, Groups(view, moved=moved)))
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if checked.newly_split:
@@ -100,6 +103,8 @@ class PutNodesIntoGroup(Operation[None], frozen=True, kw_only=True, forbid_unkno
             ctx.log.warning(sentence)
             if checked.still_split:
                 ctx.log.warning(f"Nodes of these instances stay in two groups: {', '.join(checked.still_split)}")
+        for note in checked.notes:
+            ctx.log.warning(note)
         node_uuids = [node.uuid for node in checked.nodes]
         await ctx.config.commit(AssignNodes(group_uuid=checked.group.uuid, node_uuids=node_uuids), settles=True)
 

@@ -14,6 +14,7 @@ from ganeti.master.operations.cluster.inherited_parameters import newly_outside
 from ganeti.master.operations.group.parameters import EXAMPLE, GroupParameters
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import CapacityOptions, GroupName
+from ganeti.master.unsuitable_nodes import Groups, newly_unsuitable
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock, instance_lock
 from ganeti.model.objects import NodeGroup
@@ -88,7 +89,8 @@ class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=T
             values["capacity_params"] = self.capacity_params.plain()
         if not values and all(getattr(self, given) is None for given in _ATTRIBUTES.values()):
             raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
-        return Checked(old, values, newly_outside(view, view.cluster, new))
+        unsuitable = newly_unsuitable(ctx.catalogue, Groups(view, changed={new.uuid: new}))
+        return Checked(old, values, [*newly_outside(view, view.cluster, new), *unsuitable])
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.sample_cluster import catalogue, configuration
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.operations.group.assign_nodes import PutNodesIntoGroup
+from ganeti.master.verify import instances as of_instances
 from ganeti.model.locks import group_lock, node_lock
-from ganeti.model.objects import Disk, Instance, NodeGroup
+from ganeti.model.objects import Disk, Instance, Network, NodeGroup
+from ganeti.model.traits import VOLUME_GROUP, TemplateTraits
 
 GREEN = "uuid-green"
 
@@ -59,6 +62,54 @@ def test_what_is_split_already_stops_nothing(ctx: FakeContext) -> None:
     config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), group=GREEN))
     assign(ctx, "node3")
     assert groups(ctx) == ["uuid-group1", GREEN, GREEN]
+
+
+def test_networks_that_the_new_group_lacks_are_named(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("networks", "lan", Network(uuid="lan", name="lan", network="10.0.0.0/24"))
+    web1 = add_instance(config, "web1", "uuid-node3")
+    config.put("instances", web1.uuid, replace(web1, nics=[replace(web1.nics[0], network="lan")]))
+    old = config.group("uuid-group1")
+    config.put("nodegroups", old.uuid, replace(old, networks={"lan": {"mode": "bridged", "link": "br0"}}))
+    missing = "NIC 0 is in network lan, which is not connected to node group green"
+    assert not list(of_instances.placement(config, ctx.catalogue, config.find_instance("web1")))
+    assign(ctx, "node3")
+    assert [line for line in ctx.log.lines if f"Instance web1: {missing}" in line]
+    [found] = of_instances.placement(config, ctx.catalogue, config.find_instance("web1"))
+    assert missing in found.message and found.severity == "WARNING"
+    before = len(ctx.log.lines)
+    assign(ctx, "node2", "node1")
+    assert not [line for line in ctx.log.lines[before:] if "web1" in line]
+
+
+def mirrored_volumes(ctx: FakeContext) -> None:
+    """The disks of the pair, as of a template like drbd."""
+    volumes = TemplateTraits("local", VOLUME_GROUP, has_disks=True, node_count=2)
+    ctx.catalogue = dataclasses.replace(ctx.catalogue, templates=ctx.catalogue.templates | {"local": volumes})
+
+
+_EXCLUSIVE = {"ndparams": {"exclusive_storage": True}}
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        {"OP_ID": "OP_GROUP_SET_PARAMS", "group_name": "default", **_EXCLUSIVE},
+        {"OP_ID": "OP_CLUSTER_SET_PARAMS", **_EXCLUSIVE},
+        {"OP_ID": PutNodesIntoGroup.op_id, "group_name": "green", "nodes": ["node1", "node2"]},
+    ],
+)
+def test_mirrored_volumes_on_exclusive_storage_are_named(ctx: FakeContext, opcode: dict[str, Any]) -> None:
+    mirrored_volumes(ctx)
+    config = ctx.config.view()
+    green = config.group(GREEN)
+    config.put("nodegroups", GREEN, replace(green, ndparams={"exclusive_storage": True}))
+    assert not list(of_instances.placement(config, ctx.catalogue, config.instance("i")))
+    run(decode(opcode), ctx)
+    told = "template local, which is not supported on nodes that have exclusive storage set: node1, node2"
+    assert [line for line in ctx.log.lines if f"Instance pair: instance has {told}" in line]
+    [found] = of_instances.placement(config, ctx.catalogue, config.instance("i"))
+    assert (found.code, found.severity) == ("EINSTANCEUNSUITABLENODE", "ERROR") and told in found.message
 
 
 @pytest.mark.parametrize(("nodes", "words"), [([], "Name the nodes"), (["nobody"], "'nobody' not known")])

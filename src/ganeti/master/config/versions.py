@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ganeti.base.errors import ConfigurationError
-from ganeti.model import data_collectors
+from ganeti.model import data_collectors, ipolicy
 from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
-from ganeti.model.templates import OLD_NAMES
+from ganeti.model.templates import NO_DISKS, OLD_NAMES
 
 OLDEST = (2, 7)
 NEWEST = (CONFIG_VERSION // 1000000, CONFIG_VERSION // 10000 % 100)
@@ -28,6 +28,7 @@ _ENTRIES_NOT_IN_3_0 = ("maintenance", "backups")
 _VALUES_NOT_IN_3_1 = {"disk_discard": {"default": "ignore"}}
 _VALUES_NOT_IN_3_0 = {"disk_aio": {"io_uring": "threads"}}
 """Parameters of hypervisors: values that one version has and the other has not, with what stands for them."""
+_DEFAULT_LIMITS: Plain = {"min": ipolicy.DEFAULT_MINIMUM, "max": ipolicy.DEFAULT_MAXIMUM}
 
 
 def version_of(plain: Plain) -> tuple[int, int]:
@@ -58,7 +59,11 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     remarks = []
     if "cluster" not in plain:
         raise ConfigurationError("The configuration has no 'cluster' entry: it is not a config.data file")
-    for step in (_key_by_uuid, _lift_disks, _rename_templates, _limits, _memory, _cluster_defaults, _drop_old):
+    steps = (
+        *(_key_by_uuid, _networks_by_uuid, _lift_disks, _rename_templates),
+        *(_limits, _memory, _cluster_defaults, _drop_old),
+    )
+    for step in steps:
         remarks += step(plain, new_uuid)
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_1)
     if found != NEWEST:
@@ -147,6 +152,20 @@ def _key_by_uuid(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     return ["nodes and instances are meant by their UUIDs"]
 
 
+def _networks_by_uuid(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
+    """Until 2.8, NICs named their network."""
+    networks = plain.get("networks") or {}
+    uuids = {network["name"]: uuid for uuid, network in networks.items()}
+    found = 0
+    for instance in plain["instances"].values():
+        for nic in instance.get("nics") or []:
+            named = nic.get("network")
+            if named not in networks and named in uuids:
+                nic["network"] = uuids[named]
+                found += 1
+    return [f"{found} NICs mean their network by its UUID"] if found else []
+
+
 def _nested_disks(disks: list[Any]) -> Iterator[Plain]:
     for disk in disks:
         if isinstance(disk, dict):
@@ -197,17 +216,26 @@ def _rename_templates(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
 
 
 def _limits(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
-    """Instance policies had one minimum and one maximum."""
-    remarks = []
-    for kind in ("cluster", "nodegroups"):
-        for obj in [plain["cluster"]] if kind == "cluster" else (plain.get(kind) or {}).values():
-            policy = obj.get("ipolicy") or {}
-            if "min" in policy or "max" in policy:
-                low, high = policy.pop("min", None), policy.pop("max", None)
-                if low and high:
-                    policy["minmax"] = [{"min": low, "max": high}]
-                remarks.append(f"{_named(kind, obj)}: the instance policy has pairs of limits")
+    """Instance policies had one minimum and one maximum, those of groups with the sizes alone that differed."""
+    cluster = plain["cluster"]
+    remarks = _with_pairs(cluster.get("ipolicy") or {}, _named("cluster", cluster), [_DEFAULT_LIMITS])
+    above = (cluster.get("ipolicy") or {}).get("minmax") or [_DEFAULT_LIMITS]
+    for group in (plain.get("nodegroups") or {}).values():
+        policy = group.get("ipolicy") or {}
+        if "min" in policy or "max" in policy:
+            policy.pop("std", None)  # that of the cluster counts
+        remarks += _with_pairs(policy, _named("nodegroups", group), above)
     return remarks
+
+
+def _with_pairs(policy: Plain, whose: str, above: list[Plain]) -> list[str]:
+    """Give a policy one pair of limits in place of two sides; sizes that it does not name are those of *above*."""
+    if "min" not in policy and "max" not in policy:
+        return []
+    sides = {side: policy.pop(side, None) or {} for side in ("min", "max")}
+    if any(sides.values()):
+        policy["minmax"] = [{side: above[0][side] | given for side, given in sides.items()}]
+    return [f"{whose}: the instance policy has pairs of limits"]
 
 
 def _memory(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
@@ -232,7 +260,7 @@ def _cluster_defaults(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
         cluster["data_collectors"] = {name: {"active": True, "interval": interval} for name in data_collectors.NAMES}
         added.append("data_collectors")
     if not cluster.get("enabled_disk_templates"):
-        cluster["enabled_disk_templates"] = sorted({disk["dev_type"] for disk in plain["disks"].values()})
+        cluster["enabled_disk_templates"] = _usable_templates(plain)
         added.append("enabled_disk_templates")
     for values in (cluster.get("nicparams") or {}).values():
         values.setdefault("vlan", "")
@@ -241,6 +269,16 @@ def _cluster_defaults(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
             plain[kind] = {}
             added.append(kind)
     return [f"the cluster has got {', '.join(added)}"] if added else []
+
+
+def _usable_templates(plain: Plain) -> list[str]:
+    """What instances have, and what the volume group allows: before 2.8, nobody had to enable a disk template."""
+    cluster = plain["cluster"]
+    found = {disk["dev_type"] for disk in plain["disks"].values()}
+    found |= {str(instance.get("disk_template") or NO_DISKS) for instance in plain["instances"].values()}
+    if cluster.get("volume_group_name"):
+        found |= {"plain", "drbd"} if cluster.get("drbd_usermode_helper") else {"plain"}
+    return sorted({OLD_NAMES.get(name, name) for name in found})
 
 
 def _drop_old(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:

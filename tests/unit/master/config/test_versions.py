@@ -90,6 +90,33 @@ def test_a_cluster_of_2_7_is_one_of_3_1() -> None:
     assert config.cluster.enabled_disk_templates == ["drbd"] and config.cluster.data_collectors
 
 
+def test_limits_of_a_group_that_named_some_sizes_are_kept() -> None:
+    plain = old()
+    plain["cluster"]["ipolicy"]["max"] = LIMITS | {"memory-size": 4096}
+    plain["nodegroups"]["uuid-group"]["ipolicy"] = {"min": {}, "max": {"memory-size": 512}, "std": {}}
+    versions.upgrade(plain, numbered())
+    pair = {"min": LIMITS, "max": LIMITS | {"memory-size": 512}}
+    assert plain["nodegroups"]["uuid-group"]["ipolicy"] == {"minmax": [pair]}
+
+
+def test_nics_that_name_their_network_mean_its_uuid() -> None:
+    plain = old()
+    free = {"reservations": "0" * 16, "ext_reservations": "0" * 16}
+    plain["networks"] = {"uuid-net": free | {"uuid": "uuid-net", "name": "dmz", "network": "192.0.2.0/28"}}
+    plain["instances"]["web"]["nics"][0]["network"] = "dmz"
+    versions.upgrade(plain, numbered())
+    config = Configuration.from_plain(plain)
+    assert config.instances()[0].nics[0].network == "uuid-net" and verify_all(config) == []
+
+
+def test_a_cluster_without_a_list_of_templates_keeps_what_it_could_make() -> None:
+    plain = old()
+    plain["cluster"] |= {"volume_group_name": "xenvg", "drbd_usermode_helper": "/bin/true"}
+    plain["instances"]["web"] |= {"disks": [], "disk_template": "diskless"}
+    versions.upgrade(plain, numbered())
+    assert plain["cluster"]["enabled_disk_templates"] == ["diskless", "drbd", "plain"]
+
+
 def test_once_more_changes_nothing() -> None:
     plain = old()
     versions.upgrade(plain, numbered())

@@ -11,7 +11,7 @@ from typing import Any
 from ganeti.base.errors import ConfigurationError
 from ganeti.model import data_collectors, ipolicy
 from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
-from ganeti.model.templates import NO_DISKS, OLD_NAMES
+from ganeti.model.templates import NO_DISKS, OLD_NAMES, TEMPLATES
 
 OLDEST = (2, 7)
 NEWEST = (CONFIG_VERSION // 1000000, CONFIG_VERSION // 10000 % 100)
@@ -277,7 +277,10 @@ def _usable_templates(plain: Plain) -> list[str]:
     found = {disk["dev_type"] for disk in plain["disks"].values()}
     found |= {str(instance.get("disk_template") or NO_DISKS) for instance in plain["instances"].values()}
     if cluster.get("volume_group_name"):
-        found |= {"plain", "drbd"} if cluster.get("drbd_usermode_helper") else {"plain"}
+        has_helper = bool(cluster.get("drbd_usermode_helper"))
+        found |= {
+            each.name for each in TEMPLATES.values() if each.uses_node_disk and (has_helper or not each.has_secondary)
+        }
     return sorted({OLD_NAMES.get(name, name) for name in found})
 
 

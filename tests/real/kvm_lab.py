@@ -264,6 +264,13 @@ def watch_devices(node: LabNode, name: str) -> None:
         node.wait_console(name, "^HAS=.*=")
 
 
+def type_in(node: LabNode, name: str, *lines: str, kind: str = "serial") -> None:
+    """At the console of a guest, or at another of its sockets."""
+    sockets = node.root / "run/ganeti/kvm-hypervisor/ctrl"
+    for line in lines:
+        run("sh", "-c", f"cd {sockets} && echo '{line}' | socat -t0.5 - UNIX-CONNECT:{name}.{kind}")
+
+
 def devices_seen(node: LabNode, name: str) -> list[tuple[str, ...]]:
     """What the guest told so far: addresses of NICs, NICs on PCI, sectors of disks and of CDs, processors, memory."""
     return re.findall("^HAS=(.*)=(.*)=(.*)=(.*)=(.*)=(.*)=", node.console(name), re.M)

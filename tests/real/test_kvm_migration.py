@@ -199,6 +199,22 @@ def test_the_target_lost_after_all_was_sent(guest: Moving) -> None:
     assert_gone(guest.target)
 
 
+def test_a_guest_that_powers_off_as_it_arrives_is_not_taken_back(guest: Moving) -> None:
+    """Its disks have been written on the target: the source's copy of its memory is of a time before that."""
+    kvm_lab.type_in(guest.source, NAME, "")
+    guest.source.wait_console(NAME, f"^{NAME}:.*# ")
+    guest.begin()
+    guest.reach("pre-switchover")
+    guest.source.call("continue_switchover", name=NAME)
+    guest.reach("completed")
+    kvm_lab.type_in(guest.target, NAME, "poweroff")
+    kvm_lab.wait_until(lambda: guest.target.state(NAME) != "running", "the end of the guest on the target")
+    guest.target.call("finalize_target", name=NAME, success=True)
+    guest.source.call("finalize_source", name=NAME, success=True)
+    kvm_lab.wait_until(lambda: guest.target.state(NAME) is None, "the end of QEMU on the target")
+    assert_gone(guest.source)
+
+
 def test_non_live_migration_stops_the_guest_first(guest: Moving) -> None:
     guest.begin(live=False)
     assert guest.source.state(NAME) == "paused"

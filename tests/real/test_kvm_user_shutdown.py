@@ -38,12 +38,6 @@ def node(lab: Lab) -> Iterator[LabNode]:
         daemon.wait()
 
 
-def type_in(node: LabNode, kind: str, *lines: str) -> None:
-    sockets = node.root / "run/ganeti/kvm-hypervisor/ctrl"
-    for line in lines:
-        kvm_lab.run("sh", "-c", f"cd {sockets} && echo '{line}' | socat -t0.5 - UNIX-CONNECT:{NAME}.{kind}")
-
-
 def test_shut_down_from_inside_and_by_the_button(lab: Lab, node: LabNode) -> None:
     spec = lab.instance(NAME, hvparams={"user_shutdown": True}, nics=0)
     note = node.root / f"run/ganeti/kvm-hypervisor/ctrl/{NAME}.shutdown"
@@ -52,7 +46,7 @@ def test_shut_down_from_inside_and_by_the_button(lab: Lab, node: LabNode) -> Non
         lab.start(node, spec)
         assert node.state(NAME) == "running" and not note.exists()
         node.wait_console(NAME, "BOOTED-OK")
-        type_in(node, "serial", "", "poweroff")
+        kvm_lab.type_in(node, NAME, "", "poweroff")
         kvm_lab.wait_until(note.exists, "the note of the user's shutdown")
         kvm_lab.wait_until(lambda: not pid_file.exists(), "the end of QEMU")
         assert node.state(NAME) == "shutdown"
@@ -61,7 +55,7 @@ def test_shut_down_from_inside_and_by_the_button(lab: Lab, node: LabNode) -> Non
 
     lab.start(node, spec)
     node.wait_console(NAME, "BOOTED-OK")
-    type_in(node, "monitor", "system_powerdown")
+    kvm_lab.type_in(node, NAME, "system_powerdown", kind="monitor")
     kvm_lab.wait_until(lambda: node.state(NAME) is None, "the end of QEMU after the power button")
     assert not note.exists()
     node.call("stop", name=NAME, timeout_s=0)

@@ -157,9 +157,11 @@ async def migration_resolve(node: NodeState, asked: MigrationResolve) -> Resolut
         return Resolution(settled=True, status="completed")
     hypervisor = node.hypervisor_of(instance)
     status = await hypervisor.cancel_migration(instance.name)
-    if status.status == "none" and await hypervisor.info(instance.name) is None:
+    found = await hypervisor.info(instance.name) if status.status == "none" else None
+    if status.status == "none" and (found is None or found.state == "shutdown"):
         # It has ended here, with this node's power perhaps: what is left is to start it as any guest that has ended.
-        await hypervisor.finalize_source(instance.name, success=True)
+        if found is None:  # else there is a note that its user has shut it down
+            await hypervisor.finalize_source(instance.name, success=True)
         node.world.log(f"migration of instance {instance.name} resolved: the guest has ended on this node")
         return Resolution(settled=False, status="ended")
     settled = status.status == "completed"

@@ -3,11 +3,13 @@
 
 import asyncio
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.fakes.one_node import OneNode, disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.node.hypervisors.interface import RunningInstance
 
 SPEC = instance_spec(disks=[disk_spec()])
 
@@ -131,6 +133,18 @@ def test_a_guest_that_ended_with_its_source_is_nothing_to_undo(pair) -> None:
     pair.target.call("instance_finalize_migration_dst", instance=SPEC, success=False)
     assert pair.running() == []
     assert pair.may_write() == ["node1"]
+
+
+def test_a_guest_that_its_user_shut_down_on_the_way_is_noted_as_that(pair, monkeypatch) -> None:
+    """What the hypervisor has of it says so: nothing starts it again."""
+    migrate(pair, until="pre-switchover")
+    Path(pair.source.paths.run_dir, "fake-hypervisor", SPEC.name).unlink()
+    hypervisor = type(pair.source.state.hypervisor_of(SPEC))
+    ended = RunningInstance(name=SPEC.name, memory_mib=0, vcpus=0, state="shutdown")
+    monkeypatch.setattr(hypervisor, "info", AsyncMock(return_value=ended))
+    monkeypatch.setattr(hypervisor, "finalize_source", AsyncMock(side_effect=AssertionError("it forgets the note")))
+    resolution = pair.source.call("migration_resolve", instance=SPEC)
+    assert (resolution.settled, resolution.status) == (False, "ended")
 
 
 def test_a_guest_that_ended_with_its_target_is_nothing_to_undo(pair) -> None:

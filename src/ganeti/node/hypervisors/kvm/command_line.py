@@ -67,6 +67,10 @@ def build(
     words += ["-pidfile", places.pid(record.name), "-nodefaults", "-no-user-config"]
     words += _confinement(record, qemu, places, handed.user)
     words += _machine(record)
+    if record.hvparams["user_shutdown"] or incoming:  # one that arrives may end before anybody has asked for it
+        words.append("-no-shutdown")
+    if record.hvparams["reboot_behavior"] == "exit":
+        words.append("-no-reboot")
     words += _boot(record)
     words += added_hardware.arguments(record)
     words += devices.root_port_arguments(record)
@@ -116,10 +120,6 @@ def _machine(record: RuntimeRecord) -> list[str]:
             topology.append(f"{option}={hvparams[name]}")
     words += ["-smp", ",".join(topology)]
     words += ["-rtc", f"base={'localtime' if hvparams['use_localtime'] else 'utc'}"]
-    if hvparams["user_shutdown"]:
-        words.append("-no-shutdown")
-    if hvparams["reboot_behavior"] == "exit":
-        words.append("-no-reboot")
     return words
 
 

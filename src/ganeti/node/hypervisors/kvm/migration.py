@@ -8,6 +8,8 @@ What must always hold: at most one of the two QEMU processes runs the guest.
 - In the short ``device`` phase the source is let through. Where it stays in it, it has bytes it could not send, so the
   target cannot have all of it, and cancelling is safe again.
 - `finalize_source` without success takes the guest back even from ``completed``: the caller has ended the target.
+- A guest that has run on the target is not taken back, since it may have written its disks there: QEMU stays as the
+  guest ends, until the target has been told that it has arrived.
 """
 
 import asyncio
@@ -59,6 +61,8 @@ _STATUSES = {
 }
 """QEMU's other states (setup, postcopy-active, cancelling, wait-unplug, …) are on the way: ``active``."""
 _LAST_PHASE = "finish-migrate"
+_AFTER_RUNNING = ("shutdown", "io-error", "guest-panicked", "watchdog", "suspended")
+"""States of QEMU that only a guest which has run comes into."""
 _POSTCOPY = "postcopy-ram"
 _PASSES_BEFORE_POSTCOPY = 2
 _MIB = 1024 * 1024
@@ -176,16 +180,17 @@ class Migrations:
         if guest is None or known is None:
             words = launch.last_words(self.places, name)
             raise HypervisorError(f"{name} did not arrive: its process on the target has ended: {words}")
-        if known.started:
-            return
-        try:
-            async with self._qmp(name) as qmp:
-                await self._arrive(qmp, known)
-                await keys.remove(qmp, self.places, name, known)
-        except QmpGoneError as err:
-            words = launch.last_words(self.places, name)
-            raise HypervisorError(f"{name} did not arrive: {words or err}") from err
-        launch.mark_started(self.places, known)
+        if not known.started:
+            try:
+                async with self._qmp(name) as qmp:
+                    await self._arrive(qmp, known)
+                    await keys.remove(qmp, self.places, name, known)
+            except QmpGoneError as err:
+                words = launch.last_words(self.places, name)
+                raise HypervisorError(f"{name} did not arrive: {words or err}") from err
+            launch.mark_started(self.places, known)
+        if not known.hvparams["user_shutdown"]:
+            await self._let_end(name)
 
     async def finalize_source(self, name: str, *, success: bool) -> None:
         """With success nothing of the guest is left here; without, it runs on here as before the migration."""
@@ -278,9 +283,22 @@ class Migrations:
             await self.world.sleep(_POLL_S)
         if state == PAUSED and known.was_running:
             await qmp.execute("cont")
-            state = await _state(qmp)
-        if known.was_running and state != RUNNING:
-            raise HypervisorError(f"{known.name} arrived on the target but does not run there: its state is {state}")
+        found = (await qmp.execute("query-status"))["status"]
+        if not known.was_running or state_of(found) == RUNNING:
+            return
+        if found in _AFTER_RUNNING:
+            self.world.log(f"instance {known.name} has arrived and run on this node, its state is {found} by now")
+        else:
+            raise HypervisorError(f"{known.name} arrived on the target but does not run there: its state is {found}")
+
+    async def _let_end(self, name: str) -> None:
+        """From now on QEMU ends with the guest, as everywhere; at once where that is off already."""
+        with contextlib.suppress(QmpGoneError):
+            async with self._qmp(name) as qmp:
+                await qmp.execute("set-action", {"shutdown": "poweroff"})
+                if await _state(qmp) == SHUTDOWN:
+                    self.world.log(f"instance {name} was shut down as it arrived on this node")
+                    await qmp.execute("quit")
 
     async def _return(self, qmp: Qmp, name: str, known: RuntimeRecord) -> None:
         """The guest goes on here as it did before, without a trace of the migration."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.kvm import process
+from ganeti.node.hypervisors.kvm import process, record
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp
 from ganeti.node.hypervisors.kvm.status import SHUTDOWN, state_of
@@ -103,6 +103,7 @@ class Follower:
                     if not is_over:  # one that is off and does not quit is asked to quit again: who ended it is known
                         by_user, is_over = await _await_end(qmp), True
                         self._is_off(name, by_user)
+                    await self._until_arrived(name)
                     await qmp.execute("quit")
                     return
             except HypervisorError:
@@ -111,6 +112,13 @@ class Follower:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
+
+    async def _until_arrived(self, name: str) -> None:
+        """A guest that is off before its arrival was told shows by its QEMU that it has arrived."""
+        while True:
+            if _is_started(self._places, name) or process.find(self._places, name) is None:
+                return
+            await asyncio.sleep(_RETRY_S)
 
     def _is_off(self, name: str, by_user: bool) -> None:
         """Note that the guest is off where its user wanted that."""
@@ -128,6 +136,14 @@ async def _await_end(qmp: Qmp) -> bool:
     while (by_user := story.hear(await qmp.wait_event(_PRESSED, _RESET, _OFF, timeout_s=None))) is None:
         pass
     return by_user
+
+
+def _is_started(places: Places, name: str) -> bool:
+    try:
+        known = record.read(places, name)
+    except HypervisorError:
+        return True
+    return known is None or known.started
 
 
 def _write_note(places: Places, name: str) -> None:

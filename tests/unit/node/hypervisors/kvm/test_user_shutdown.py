@@ -102,6 +102,27 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, monkeypatch)
 
 
+def test_a_guest_that_is_off_as_it_arrives_keeps_its_qemu_until_that_was_told(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[bool] = []
+    monkeypatch.setattr(user_shutdown, "_is_started", lambda places, name: bool(started))
+
+    async def story() -> None:
+        with node.bound() as made:
+            made.listen()
+            async with await asyncio.start_unix_server(powered_off, sock=made):
+                node.follower.appeared(Path(node.path).name)
+                await node.asked(1)
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(node.ended()), 0.5)
+                started.append(True)
+                await node.ended()
+
+    asyncio.run(story())
+    assert node.note.exists()
+
+
 def test_a_qemu_that_does_not_listen_yet_is_asked_again(node: Node) -> None:
     node.lives = False  # its pid file comes later
 

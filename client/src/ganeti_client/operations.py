@@ -2290,7 +2290,7 @@ class Operations(Generic[Result]):
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
-        """Remove a network."""
+        """Remove a network that no instance is in."""
         given = {
             "network_name": network_name,
             "dry_run": dry_run,

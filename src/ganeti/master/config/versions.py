@@ -281,7 +281,7 @@ def _usable_templates(plain: Plain) -> list[str]:
         found |= {
             each.name for each in TEMPLATES.values() if each.uses_node_disk and (has_helper or not each.has_secondary)
         }
-    return sorted({OLD_NAMES.get(name, name) for name in found})
+    return sorted({OLD_NAMES.get(name, name) for name in found}) or [NO_DISKS]
 
 
 def _drop_old(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:

@@ -115,6 +115,9 @@ def test_a_cluster_without_a_list_of_templates_keeps_what_it_could_make() -> Non
     plain["instances"]["web"] |= {"disks": [], "disk_template": "diskless"}
     versions.upgrade(plain, numbered())
     assert plain["cluster"]["enabled_disk_templates"] == ["diskless", "drbd", "plain"]
+    empty = old() | {"instances": {}}
+    versions.upgrade(empty, numbered())
+    assert empty["cluster"]["enabled_disk_templates"] == ["diskless"]
 
 
 def test_once_more_changes_nothing() -> None:

@@ -168,6 +168,13 @@ def test_instances_stand_in_the_way(ctx: FakeContext) -> None:
         act(ctx, "DISCONNECT", group_name="default")
 
 
+def test_a_network_with_an_instance_in_a_group_without_it_stays(ctx: FakeContext) -> None:
+    with_nic(ctx, "web", Nic(uuid="nic", mac="aa:00:00:00:00:01", network=net(ctx).uuid, ip="192.0.2.9"))
+    with pytest.raises(PrerequisiteError, match=r"use network 'net1': web: nic0/192\.0\.2\.9; remove these"):
+        act(ctx, "REMOVE")
+    assert net(ctx).name == "net1"
+
+
 def test_a_network_is_renamed(ctx: FakeContext) -> None:
     assert act(ctx, "RENAME", new_name="front") == "front"
     assert [network.name for network in ctx.config.view().networks()] == ["front"]

@@ -76,6 +76,10 @@ class Pool:
             raise ParameterError(f"Address {address} is not kept back")
         return Pool(self.network, self.taken, self.kept - {position})
 
+    def is_end(self, address: str) -> bool:
+        """Whether it is the first or the last address, which guests on a bridge cannot have."""
+        return self.position(address) in (0, self.network.num_addresses - 1)
+
     def put_into(self, network: Network) -> Network:
         """Write it into the network that it is of."""
         size = self.network.num_addresses

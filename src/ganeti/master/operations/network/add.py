@@ -22,6 +22,7 @@ from ganeti.master.operations.network.values import (
     hook_environment,
     mac_prefix,
     refused,
+    router_notes,
 )
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
@@ -107,7 +108,7 @@ class MakeNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
             mac_prefix=mac_prefix(self.mac_prefix),
             tags=with_tags([], self.tags),
         )
-        return Checked(pool.put_into(network), notes)
+        return Checked(pool.put_into(network), [*notes, *router_notes(network)])
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         master = [view.cluster.master_node]

@@ -22,6 +22,7 @@ from ganeti.master.operations.network.values import (
     each_once,
     hook_environment,
     mac_prefix,
+    router_notes,
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
@@ -107,6 +108,8 @@ class ModifyNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         if not (values or keep or no_longer or warnings):
             raise PrerequisiteError("Name at least one parameter of the network to change", WRONG_INPUT)
         change = ChangeNetwork(network_uuid=network.uuid, values=values, keep=keep, no_longer_keep=no_longer)
+        if {"network6", "gateway6"} & set(values):
+            warnings += router_notes(replace(network, **values))
         return Checked(network, change, warnings)
 
     def _values(self, network: Network) -> dict[str, Any]:
@@ -149,6 +152,11 @@ class ModifyNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
                     raise ParameterError(f"Address {address} is the gateway")
                 pool = pool.no_longer_keep(address)
                 no_longer.append(address)
+                if pool.is_end(address):
+                    warnings.append(
+                        f"Address {address} is the first or last of {pool.network}: a guest can have it only where its "
+                        "NIC is routed"
+                    )
             except (ParameterError, ValueError) as err:
                 warnings.append(f"Cannot release IP address {address}: {_sentence(err)}")
         return keep, no_longer, warnings

@@ -63,6 +63,13 @@ def check_addresses(gateway: str | None, network6: str | None, gateway6: str | N
         raise PrerequisiteError(f"The gateway {gateway6} is not an address of the network {network6}", WRONG_INPUT)
 
 
+def router_notes(network: Network) -> list[str]:
+    """What may be left out for now, and has no effect alone."""
+    if network.gateway6 is None or network.network6 is not None:
+        return []
+    return [f"The IPv6 router {network.gateway6} is of no use without an IPv6 network: add --network6 ADDRESS/LENGTH"]
+
+
 def mac_prefix(given: str | None) -> str | None:
     """Give it in small letters; raises `PrerequisiteError`."""
     if given is None or given == NONE:

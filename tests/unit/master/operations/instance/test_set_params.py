@@ -341,6 +341,16 @@ def test_addresses_are_taken_from_their_network_and_given_back(ctx: FakeContext)
     assert ctx.config.view().network("uuid-dmz").reservations.count("1") == 0  # type: ignore[union-attr]
 
 
+def test_an_address_of_nobody_is_refused_for_a_nic_and_one_that_it_has_is_kept(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    first = instance(ctx).nics[0]
+    config.put("instances", instance(ctx).uuid, replace(instance(ctx), nics=[replace(first, ip="0.0.0.0")]))
+    with pytest.raises(PrerequisiteError, match="ff02::1 is a multicast address"):
+        run(modify(nics=[["modify", 0, {"ip": "ff02::1"}]]), ctx)
+    run(modify(nics=[["modify", 0, {"link": "br9"}]]), ctx)
+    assert (instance(ctx).nics[0].ip, instance(ctx).nics[0].nicparams["link"]) == ("0.0.0.0", "br9")
+
+
 def test_a_network_with_a_prefix_of_its_own_gives_a_mac_address(ctx: FakeContext) -> None:
     has_network(ctx)
     config = ctx.config.config

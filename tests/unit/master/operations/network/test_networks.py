@@ -130,6 +130,23 @@ def test_reservations_come_and_go(ctx: FakeContext) -> None:
     assert net(ctx) == before
 
 
+def test_the_ends_of_a_network_are_given_to_routed_guests_alone(ctx: FakeContext) -> None:
+    act(ctx, "SET_PARAMS", remove_reserved_ips=["192.0.2.15", "192.0.2.5"])
+    assert kept(ctx) == ["192.0.2.0", "192.0.2.1", "192.0.2.6"]
+    [told] = [line for line in ctx.log.lines if "only where its NIC is routed" in line]
+    assert "Address 192.0.2.15 is the first or last of 192.0.2.0/28" in told
+
+
+def test_an_ipv6_router_without_a_network_is_told_of(ctx: FakeContext) -> None:
+    act(ctx, "ADD", "net2", network="10.0.0.0/24", gateway6="fd00::1")
+    act(ctx, "SET_PARAMS", network6="fd00::/64", gateway6="fd00::1")
+    assert len([line for line in ctx.log.lines if "The IPv6 router fd00::1 is of no use" in line]) == 1
+    act(ctx, "SET_PARAMS", network6="none")
+    assert len([line for line in ctx.log.lines if "The IPv6 router fd00::1 is of no use" in line]) == 2
+    act(ctx, "SET_PARAMS", gateway6="none")
+    assert len([line for line in ctx.log.lines if "is of no use" in line]) == 2
+
+
 def test_a_group_is_connected_and_disconnected(ctx: FakeContext) -> None:
     connect(ctx)
     group = ctx.config.view().find_group("default")

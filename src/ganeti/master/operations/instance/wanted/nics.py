@@ -21,6 +21,7 @@ from ganeti.ports.context import EntropyPort
 
 MAX_NICS = 8
 _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
+_BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _AUTO = ("auto", "generate")
 _LEFT_OUT = (None, "", "default")
 
@@ -56,7 +57,9 @@ def read_nics(asked: Sequence[NicInput], view: ConfigView, entropy: EntropyPort)
 
 
 def new_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
-    return _make_nic(index, _of_link(msgspec.to_builtins(asked)), view, entropy, taken)
+    given = _of_link(msgspec.to_builtins(asked))
+    _refuse_of_nobody(index, given)
+    return _make_nic(index, given, view, entropy, taken)
 
 
 def changed_nic(
@@ -69,6 +72,7 @@ def changed_nic(
     """
     before = None if nic.network is None else view.network(nic.network)
     given = _of_link(msgspec.to_builtins(asked))
+    _refuse_of_nobody(index, given)
     values = {"mac": nic.mac, "ip": nic.ip, "name": nic.name, "network": before.name if before else None} | given
     if before is None and values["network"] in (*_LEFT_OUT, "none"):
         values = nic.nicparams | values
@@ -83,6 +87,30 @@ def _of_link(given: Mapping[str, Any]) -> dict[str, Any]:
     """A bridge is another word for a link."""
     values = {key: value for key, value in given.items() if key != "bridge"}
     return ({"link": given["bridge"]} if "bridge" in given else {}) | values
+
+
+def _refuse_of_nobody(index: int, given: Mapping[str, Any]) -> None:
+    """Raise `PrerequisiteError` for addresses that no NIC can have; one that it has since before is left alone."""
+    mac = str(given.get("mac", "")).lower()
+    if _MAC.fullmatch(mac) and (int(mac[:2], 16) & 1 or not int(mac.replace(":", ""), 16)):
+        raise PrerequisiteError(
+            f"NIC {index}: {mac} is no MAC address of one NIC: its first byte must be even, and not all of it 0",
+            WRONG_INPUT,
+        )
+    try:
+        address = ipaddress.ip_address(str(given.get("ip")))
+    except ValueError:
+        return  # none, or a word; what is no address at all is refused where it is read
+    mapped = getattr(address, "ipv4_mapped", None)
+    for each in (address, mapped) if mapped is not None else (address,):
+        kinds = {
+            "the unspecified address": each.is_unspecified,
+            "a loopback address": each.is_loopback,
+            "a multicast address": each.is_multicast,
+            "the broadcast address": each == _BROADCAST,
+        }
+        for kind in (kind for kind, is_so in kinds.items() if is_so):
+            raise PrerequisiteError(f"NIC {index}: {given['ip']} is {kind}: give the guest's own address", WRONG_INPUT)
 
 
 def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -66,15 +66,24 @@ STATES = ("hv_state", "disk_state")
 DIRECTORIES = ("file_storage_dir", "shared_file_storage_dir", "gluster_storage_dir")
 ADDRESS = ("master_netdev", "master_netmask")
 """Parameters of the master's address, which moves with them."""
+_WORKED_OUT = ("uid_pool", "ipolicy", "hvparams")
+"""Values that are only looked at before the commit: they are made of those that are there then."""
 
 
 class ChangeCluster(Change, frozen=True, kw_only=True):
-    """Give attributes of the cluster other values; those not named stay, as do other names of a list."""
+    """Give attributes of the cluster other values; those not named stay, as do other names of a list.
+
+    Jobs change the cluster side by side: what depends on the old value is worked out when it is committed.
+    """
 
     values: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     """By attribute: what changes in a dictionary that is inherited from."""
     names: dict[str, list[NameChange]] = {}
+    uid_ranges: list[list[list[int]]] = []
+    """User ids to add to the pool and to take from it, where they are named."""
+    policy: dict[str, Any] = {}
+    """What changes of the instance policy."""
     active_collectors: dict[str, bool] = {}
     collector_intervals_us: dict[str, int] = {}
     maintenance: dict[str, Any] = {}
@@ -93,6 +102,15 @@ class ChangeCluster(Change, frozen=True, kw_only=True):
             lists[attribute] = wanted
         settings = data_collectors.changed(old.data_collectors, self.active_collectors, self.collector_intervals_us)
         new = replace(old, **self.values, **lists, data_collectors=settings)
+        if self.uid_ranges:
+            more, less = self.uid_ranges
+            new = replace(new, uid_pool=uid_pool.removed(uid_pool.added(new.uid_pool, more), less))
+        if self.policy:
+            new = replace(
+                new, ipolicy=inherited_parameters.policy(new.ipolicy, self.policy, new.enabled_disk_templates)
+            )
+        if "enabled_hypervisors" in self.values:
+            new = replace(new, hvparams={**{name: {} for name in new.enabled_hypervisors}, **new.hvparams})
         new = inherited_parameters.changed(new, self.parameters)
         if new != old:
             draft.put("cluster", new)
@@ -239,10 +257,14 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             changed = inherited_parameters.changed(view.cluster, parameters)
             notes += newly_unsuitable(ctx.catalogue, Groups(view, cluster=changed))
         address = {name: values.pop(name) for name in ADDRESS if name in values}
+        for name in _WORKED_OUT:
+            values.pop(name, None)
         change = ChangeCluster(
-            values=values,
+            values=values | ({"uid_pool": uid_pool.checked(self.uid_pool)} if self.uid_pool is not None else {}),
             parameters=parameters,
             names=names,
+            uid_ranges=self._uid_ranges(),
+            policy=self.ipolicy or {},
             active_collectors=self.enabled_data_collectors or {},
             collector_intervals_us=self.data_collector_interval or {},
             maintenance=self.maintenance_values(),
@@ -274,6 +296,11 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         await drivers.ensure_user_shutdown(ctx, old)
         if self.candidate_pool_size is not None:
             await fill_pool(ctx)
+
+    def _uid_ranges(self) -> list[list[list[int]]]:
+        if self.add_uids is None and self.remove_uids is None:
+            return []
+        return [[list(pair) for pair in given or []] for given in (self.add_uids, self.remove_uids)]
 
     def _inherited(self) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in INHERITED if getattr(self, name)}

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -525,3 +527,43 @@ def test_the_helper_of_mirrored_volumes_is_a_program() -> None:
     assert ctx.config.view().cluster.drbd_usermode_helper is None
     with pytest.raises(PrerequisiteError, match="The helper 'true' cannot be one"):
         modify(ctx, drbd_helper="true")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"add_uids": [(100, 109)]}, {"add_uids": [(200, 209)]}),
+        ({"uid_pool": [(100, 109), (200, 209)]}, {"hidden_os": [("add", "b")]}),
+        ({"hidden_os": [("add", "a")]}, {"hidden_os": [("add", "b")]}),
+        ({"ipolicy": {"vcpu-ratio": 2.0}}, {"ipolicy": {"spindle-ratio": 3.0}}),
+        ({"hvparams": {"pretend": {"port": 81}}}, {"enabled_hypervisors": ["pretend", "other"]}),
+    ],
+)
+def test_what_another_job_changes_at_the_same_time_stays(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Both look at the cluster before either has changed it."""
+
+    def told(*together: dict[str, Any], side_by_side: bool) -> Any:
+        ctx = make()
+        other = HypervisorTraits("other")
+        ctx.catalogue = dataclasses.replace(ctx.catalogue, hypervisors=ctx.catalogue.hypervisors | {"other": other})
+        ctx.nodes.handlers["hypervisor_validate_params"] = lambda name, **_: None
+        view, facts = ctx.config.view(), Facts()
+        opcodes = [decode({"OP_ID": "OP_CLUSTER_SET_PARAMS", **each}) for each in together]
+        looked = [opcode.check(view, facts, ctx) for opcode in opcodes] if side_by_side else []
+        for number, opcode in enumerate(opcodes):
+            checked = looked[number] if side_by_side else opcode.check(ctx.config.view(), facts, ctx)
+            asyncio.run(opcode.execute(checked, ctx))
+        return ctx.config.view().cluster
+
+    assert told(first, second, side_by_side=True) == told(first, second, side_by_side=False)
+    assert told(first, second, side_by_side=False) != told(second, side_by_side=False)
+
+
+def test_user_ids_that_another_job_took_from_the_pool_are_not_there() -> None:
+    ctx = make()
+    modify(ctx, uid_pool=[(100, 109)])
+    opcode = decode({"OP_ID": "OP_CLUSTER_SET_PARAMS", "remove_uids": [(100, 104)]})
+    checked = opcode.check(ctx.config.view(), Facts(), ctx)
+    modify(ctx, remove_uids=[(100, 102)])
+    with pytest.raises(ParameterError, match="are not in the pool, which is 103-109"):
+        asyncio.run(opcode.execute(checked, ctx))

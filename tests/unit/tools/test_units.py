@@ -43,8 +43,8 @@ def test_a_unit_ends_the_daemon_alone_and_takes_its_arguments(path: Path) -> Non
     assert service["RestartPreventExitStatus"] == "5 11"
 
 
-@pytest.mark.parametrize("name", ["ganeti-noded", "ganeti-mirrord"])
-def test_a_guest_or_storage_daemon_that_is_killed_for_memory_ends_no_daemon(name: str) -> None:
+@pytest.mark.parametrize("name", ["ganeti-noded", "ganeti-mirrord", "ganeti-luxid", "ganeti-mond", "ganeti-watcher"])
+def test_a_guest_job_or_storage_daemon_that_is_killed_for_memory_ends_no_daemon(name: str) -> None:
     """Of a unit that says nothing, systemd ends the daemon as well when the kernel kills any process of the unit."""
     assert read(TREE / f"setup/systemd/{name}.service")["Service"]["OOMPolicy"] == "continue"
 

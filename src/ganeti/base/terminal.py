@@ -6,6 +6,9 @@ Names, reasons, paths and messages come from users, strangers, nodes and guests:
 
 from __future__ import annotations
 
+SPEAKER = "GANETI_SPEAKER"
+"""Variable by which a command that becomes another program says how that is to begin its error messages."""
+
 _STEERING = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {
     code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }

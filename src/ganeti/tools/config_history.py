@@ -14,6 +14,7 @@ from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.base.terminal import SPEAKER
 from ganeti.tools import config_undo
 from ganeti.tools.config_past import EVER, Key, Past, label, read, shown_time
 from ganeti.tools.fingerprints import shortened
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for key in wanted:
             _show(past, key, read_time(options.at))
     except (GanetiError, OSError) as err:
-        print(f"{NAME}: {err}", file=sys.stderr)
+        print(f"{os.environ.get(SPEAKER, NAME)}: {err}", file=sys.stderr)
         return 1
     return 0
 
@@ -115,7 +116,7 @@ def _undo(past: Past, text: str, *, dry_run: bool) -> int:
             (number,) = submit(session, [found], Origin("gnt-cluster undo", f"undo {text} by"))
             (status,) = wait(session, [number]).values()
     except ToolError as err:
-        print(f"{NAME}: {err}", file=sys.stderr)
+        print(f"{os.environ.get(SPEAKER, NAME)}: {err}", file=sys.stderr)
         return 1
     print(f"Job {number}: {status}")
     return 0 if status == SUCCESS else 1

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What an object was, from the commits that are kept; what is not kept is said, never guessed."""
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,10 +14,14 @@ from tests.fakes.wconfd import GOLDEN
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.base.terminal import SPEAKER
+from ganeti.cli.commands.cluster import copies
 from ganeti.master.config.importing import read_foreign
 from ganeti.master.config.records import Commit, make_put
 from ganeti.stores.config_store import SqliteStore
 from ganeti.tools import config_history
+from ganeti.tools.cluster_backup import command as backup_command
+from ganeti.tools.take_over import command as take_over
 
 WEB1 = "00000040-0000-4000-8000-000000000040"
 INSTANCE = ("instances", WEB1)
@@ -83,6 +91,33 @@ def test_the_command(paths: Paths, monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert config_history.main(words) == 1
     monkeypatch.setenv("GANETI_ROOTDIR", "/nowhere")
     assert config_history.main([]) == 1
+
+
+@pytest.mark.parametrize(
+    ("handler", "values"),
+    [
+        (copies.history, {"objects": ["nobody"]}),
+        (copies.undo, {"commit": "x"}),
+        (copies.restore, {"path": "/nowhere"}),
+        (copies.shadow, {"directory": "/nowhere"}),
+    ],
+)
+def test_as_gnt_cluster_their_errors_begin_as_those_of_commands(
+    paths: Paths,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    handler: Callable[[Any], Any],
+    values: dict[str, Any],
+) -> None:
+    mains = {"config-history": config_history.main, "cluster-backup": backup_command.main, "take-over": take_over.main}
+    monkeypatch.setenv("GANETI_ROOTDIR", paths.root)
+    monkeypatch.setenv(SPEAKER, "")
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
+    monkeypatch.setattr(os, "execv", lambda path, words: sys.exit(mains[os.path.basename(path)](words[1:])))
+    with pytest.raises(SystemExit) as ended:
+        handler(SimpleNamespace(values=values, get=values.get))
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("Failure: ")
 
 
 def test_times_as_people_write_them() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.base.terminal import SPEAKER
 from ganeti.tools.cluster_backup import making, restoring
 from ganeti.tools.cluster_backup.archive import Manifest, shown_time
 
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _restore(paths, options)
         return _verify(options) if options.verify else _make(paths, options)
     except (GanetiError, OSError) as err:
-        print(f"{NAME}: {err}", file=sys.stderr)
+        print(f"{os.environ.get(SPEAKER, NAME)}: {err}", file=sys.stderr)
         return 1
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, GanetiError
+from ganeti.base.terminal import SPEAKER
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.take_over.cluster_part import ClusterPart, Plan, sentences
 from ganeti.tools.take_over.foretold import foretold
@@ -29,10 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise GanetiError("this changes keys and daemons: run it as root")
         return _ACTIONS[options.action](machine, options)
     except (GanetiError, OSError) as err:
-        print(f"{NAME}: {err}", file=sys.stderr)
+        print(f"{os.environ.get(SPEAKER, NAME)}: {err}", file=sys.stderr)
         return 1
     except UNREADABLE_JSON as err:
-        print(f"{NAME}: the input cannot be read: {err}", file=sys.stderr)
+        print(f"{os.environ.get(SPEAKER, NAME)}: the input cannot be read: {err}", file=sys.stderr)
         return 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ganeti.base.terminal import SPEAKER
 from ganeti.cli.failures import Failure
 
 TYPE_CHECKING = False
@@ -51,4 +52,5 @@ def _become(name: str, words: Sequence[str]) -> NoReturn:
     program = os.path.join(os.path.dirname(os.path.realpath(sys.argv[0])), name)
     if not os.access(program, os.X_OK):
         raise Failure(f"The program {program} is missing: install this release again")
+    os.environ[SPEAKER] = "Failure"
     os.execv(program, [program, *words])  # noqa: S606

@@ -174,6 +174,14 @@ def test_a_running_guest_takes_changes_over_at_its_next_start(ctx: FakeContext) 
     assert ctx.lines[-1].startswith("web1 runs as before; the changes take effect")
 
 
+def test_of_a_guest_on_an_offline_node_nobody_says_that_it_runs(ctx: FakeContext) -> None:
+    runs(ctx)
+    node = ctx.config.view().node(instance(ctx).primary_node)
+    ctx.config.config.put("nodes", node.uuid, replace(node, offline=True))
+    run(modify(beparams={"vcpus": 2}), ctx)
+    assert ctx.lines[-1].startswith("The changes take effect when web1 is started the next time by gnt-instance")
+
+
 def plugs(ctx: FakeContext) -> None:
     """The instance is up, with a guest that can be given NICs and disks."""
     ctx.catalogue.hypervisors["pretend"] = dataclasses.replace(

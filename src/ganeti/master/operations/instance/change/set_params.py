@@ -259,9 +259,15 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         await ctx.config.commit(checked.change, settles=True)
         changes = checked.told.lines(ctx.config.view(), checked.old.uuid)
         if checked.old.admin_state == "up" and checked.told.at_next_start(taken):
+            lost = ctx.config.view().node(checked.old.primary_node).offline
+            name = checked.old.name
+            began = (
+                f"The changes take effect when {name}"
+                if lost
+                else f"{name} runs as before; the changes take effect when it"
+            )
             ctx.log.info(
-                f"{checked.old.name} runs as before; the changes take effect when it is started the next time by "
-                "gnt-instance, a restart from within the guest is not enough"
+                f"{began} is started the next time by gnt-instance, a restart from within the guest is not enough"
             )
         return changes
 

@@ -50,6 +50,8 @@ PROBE_EVERY_S = 5.0 * _PATIENCE
 PROBES = 3
 ASK_AGAIN_S = 60.0 * _PATIENCE
 """Twice as long each time: a call that only reads is carried out again."""
+_BEGUN_AT_ONCE = 32
+"""To begin the calls of 1,000 nodes without a break keeps the clients of a daemon waiting for a tenth of a second."""
 PLACE: ContextVar[Place | None] = ContextVar("PLACE", default=None)
 """The span of the call that is being made, where it is traced: the node's own spans lie below it."""
 _STOPPING = 503
@@ -114,7 +116,16 @@ class NodeClient:
             except GanetiError as err:
                 return NodeAnswer(node_uuid, error=err)
 
-        return await asyncio.gather(*(one(uuid) for uuid in node_uuids))
+        calls = []
+        try:
+            for number, uuid in enumerate(node_uuids, 1):
+                calls.append(asyncio.ensure_future(one(uuid)))
+                if number % _BEGUN_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            return await asyncio.gather(*calls)
+        finally:
+            for call_of_one in calls:
+                call_of_one.cancel()
 
     async def close(self) -> None:
         await self._http.close()

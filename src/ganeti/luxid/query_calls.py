@@ -10,12 +10,13 @@ from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.calls.serving import Handler, Reads, handler_of, serves
 from ganeti.luxid.arguments import Fields, Lock, Names, NodeNames, RuleIds, SomeFields
+from ganeti.luxid.queries.answers import answered
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.master.query.cluster import ClusterRow, cluster_info, config_values
 from ganeti.master.query.exports import export_rows
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
-from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, present, run_query, selected
+from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, present, selected
 from ganeti.stores.watcher_switch import watcher_pause
 from ganeti.wire.framing import Pieces
 
@@ -57,15 +58,14 @@ class QueryCalls:
         }
 
     @serves("Query")
-    async def query(self, what: Any, names: Fields, qfilter: Any, cached: Cached = True) -> dict[str, Any] | Pieces:
+    async def query(self, what: Any, names: Fields, qfilter: Any, cached: Cached = True) -> Pieces:
         """What, fields, filter; ours is a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
         if what == "job" and asked_names(qfilter, "id") is None:
             return _described(*await self._sources.job_list(names, qfilter))
         resource = self._sources.resource(what)
         if (found := await self._sources.long_list(resource, names, qfilter)) is not None:
             return _described(*found)
-        fields, data = await self._run(resource, names, qfilter, cached=cached)
-        return {"fields": [field.describe() for field in fields], "data": data}
+        return _described(*await self._run(resource, names, qfilter, cached=cached))
 
     @serves("QueryFields")
     async def query_fields(self, what: Any, names: SomeFields = ()) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class QueryCalls:
         return await self._sources.plain_job_list(ids, names)
 
     @serves("QueryFilters")
-    async def query_filters(self, uuids: RuleIds, names: Fields) -> list[list[Any]]:
+    async def query_filters(self, uuids: RuleIds, names: Fields) -> Pieces:
         return await self._plain_rows(self._sources.resource("filter"), names, uuids)
 
     @serves("QueryExports")
@@ -106,26 +106,28 @@ class QueryCalls:
             raise PrerequisiteError(f"Name the {kind} whose tags are wanted", UNKNOWN_ENTITY)
         return sorted(getattr(view, find)(name).tags)
 
-    def _plain(self, resource: Resource) -> Callable[..., Awaitable[list[list[Any]]]]:
+    def _plain(self, resource: Resource) -> Callable[..., Awaitable[Pieces]]:
         """What answers with rows of plain values."""
 
-        async def answer(names: Names, fields: Fields, lock: Lock = None) -> list[list[Any]]:
+        async def answer(names: Names, fields: Fields, lock: Lock = None) -> Pieces:
             return await self._plain_rows(resource, fields, names)
 
         return answer
 
-    async def _plain_rows(self, resource: Resource, asked: list[str], names: Sequence[Any]) -> list[list[Any]]:
+    async def _plain_rows(self, resource: Resource, asked: list[str], names: Sequence[Any]) -> Pieces:
         legacy_rows(resource, selected(resource, asked), [])
         if names:
-            names = present(resource, await self._sources.rows(resource, None), names)
+            rows = await self._sources.rows(resource, names_filter(resource, names))
+            names = present(resource, rows, names)
             if not names:
-                return []
-        found, data = await self._run(resource, asked, names_filter(resource, names))
-        return legacy_rows(resource, found, data)
+                return Pieces([b"[]"])
+        return (await self._run(resource, asked, names_filter(resource, names), plain=True))[1]
 
-    async def _run(self, resource: Resource, names: Sequence[str], qfilter: Any, *, cached: bool = True) -> Any:
+    async def _run(
+        self, resource: Resource, names: Sequence[str], qfilter: Any, *, cached: bool = True, plain: bool = False
+    ) -> tuple[list[Field], Pieces]:
         rows = await self._sources.rows(resource, qfilter, names)
-        return await run_query(resource, rows, names, qfilter, self._sources.collector(cached=cached))
+        return await answered(resource, rows, names, qfilter, self._sources.collector(cached=cached), plain=plain)
 
     def _cluster_row(self) -> ClusterRow:
         world = QueryWorld(self._sources.view, self._sources.catalogue)

@@ -67,3 +67,34 @@ def test_the_same_call_is_sent_again_and_its_answer_taken() -> None:
 def test_what_has_no_number_is_waited_for() -> None:
     with pytest.raises(node_client.NodeTimeoutError):
         call(0, 2, 0.3)
+
+
+def test_others_have_a_turn_before_very_many_nodes_are_all_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    seen: list[int] = []
+
+    async def call_one(self: Any, node_uuid: str, call: str, /, **_: Any) -> str:
+        begun.append(node_uuid)
+        await asyncio.sleep(0.05)
+        return node_uuid
+
+    async def scenario() -> Any:
+        client = node_client.NodeClient(Paths("/nowhere"), configuration, use_tls=False)
+        for _ in range(3):
+            asyncio.get_running_loop().call_soon(lambda: seen.append(len(begun)))
+        asyncio.get_running_loop().call_soon(asyncio.ensure_future, _look_again(seen, begun))
+        try:
+            return await client.call_many([str(number) for number in range(200)], "version")
+        finally:
+            await client.close()
+
+    monkeypatch.setattr(node_client.NodeClient, "call", call_one)
+    answers = asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert [answer.value for answer in answers] == [str(number) for number in range(200)]
+    assert any(0 < count < 100 for count in seen)
+
+
+async def _look_again(seen: list[int], begun: list[str]) -> None:
+    for _ in range(10):
+        seen.append(len(begun))
+        await asyncio.sleep(0)

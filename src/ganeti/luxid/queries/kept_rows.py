@@ -39,8 +39,6 @@ class KeptRows:
         self._catalogue = catalogue
         self._view = view
         self._lists: dict[tuple[str, ...], _List] = {}
-        self._order: dict[str, Any] = {}
-        """Natural keys of names."""
 
     def forget(self) -> None:
         self._lists.clear()
@@ -82,10 +80,7 @@ class KeptRows:
             yield from self.pieces(fields, None)
 
     def _in_order(self, view: ConfigView) -> list[str]:
-        objects = view.all(self._made_of.kind)
-        known = self._order
-        self._order = {obj.name: known.get(obj.name) or natural_key(obj.name) for obj in objects}
-        return [obj.uuid for obj in sorted(objects, key=lambda obj: self._order[obj.name])]
+        return [obj.uuid for obj in sorted(view.all(self._made_of.kind), key=lambda obj: natural_key(obj.name))]
 
 
 class _List:

@@ -7,7 +7,7 @@ is kept but its bytes: neither memory nor the collector of garbage grows with th
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,7 +18,6 @@ from ganeti.master.three_valued import Predicate
 from ganeti.wire.framing import Pieces
 
 _SLICE_S = 0.003
-_ROWS_BETWEEN_LOOKS = 8
 _NORMAL = int(Status.NORMAL)
 
 Row = TypeVar("Row")
@@ -61,24 +60,42 @@ def _next_slice(rows: Iterator[Row | None]) -> tuple[list[Row], bool]:
     """Give the rows of one slice of time, and whether there are no more."""
     part: list[Row] = []
     ends_s = time.monotonic() + _SLICE_S
-    for number, row in enumerate(rows, 1):
+    for row in rows:
         if row is not None:
             part.append(row)
-        if number % _ROWS_BETWEEN_LOOKS == 0 and time.monotonic() > ends_s:
+        if time.monotonic() > ends_s:
             return part, False
     return part, True
 
 
-def of_objects(rows: list[Any], fields: Sequence[Field], predicate: Predicate) -> Iterator[Sequence[Any] | None]:
-    """[status, value] of each field of the *rows* that pass; each row is forgotten when it is done."""
+async def passing(rows: Iterable[Row], predicate: Predicate) -> list[Row]:
+    """The rows that the filter wants."""
+    looked_at = (row if passes(predicate, row) else None for row in rows)
+    found: list[Row] = []
+    done = False
+    while not done:
+        part, done = _next_slice(looked_at)
+        found += part
+        await asyncio.sleep(0)
+    return found
+
+
+def of_objects(
+    rows: list[Any], fields: Sequence[Field], predicate: Predicate | None, *, plain: bool = False
+) -> Iterator[Sequence[Any] | None]:
+    """[status, value] of each field of the *rows* that pass; each row is forgotten when it is done.
+
+    *plain* gives values alone.
+    """
     getters = [field.get for field in fields]
     rows.reverse()
     while rows:
         row = rows.pop()
-        if not passes(predicate, row):
+        if predicate is not None and not passes(predicate, row):
             yield None
             continue
-        yield values(row, getters)
+        cells = values(row, getters)
+        yield [value for _, value in cells] if plain else cells
 
 
 def values(row: Any, getters: Sequence[Callable[[Any], Any]]) -> list[tuple[int, Any]]:

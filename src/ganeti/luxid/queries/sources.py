@@ -17,7 +17,7 @@ from ganeti.luxid.queries.slices import in_idle_time, joined, of_objects, writte
 from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query import collecting, resources
-from ganeti.master.query.fields import Field, QueryWorld, Resource
+from ganeti.master.query.fields import Field, QueryWorld, Resource, StoredRows
 from ganeti.master.query.filters import asked_names, compile_filter
 from ganeti.master.query.jobs import JobRow
 from ganeti.master.query.running import Collect, legacy_rows, selected
@@ -121,7 +121,14 @@ class QuerySources:
             return await resource.rows_of_locks(self._wconfd)
         if resource.rows_of_nodes is not None:
             return await resource.rows_of_nodes(self.view, self.asker, asked_names(qfilter, resource.key) or ())
-        return resource.rows(QueryWorld(self.view, self._catalogue)) if resource.rows is not None else []
+        if resource.rows is None:
+            return []
+        world, wanted = QueryWorld(self.view, self._catalogue), asked_names(qfilter, resource.key)
+        if wanted is not None and isinstance(resource.rows, StoredRows):
+            found = resource.rows.named(world, wanted)
+            if found is not None:
+                return found
+        return resource.rows(world)
 
     def collector(self, *, cached: bool = True) -> Collect:
         """What asks the nodes, and WConfD for the state of the copies, for live fields.
@@ -130,7 +137,8 @@ class QuerySources:
         """
         world = QueryWorld(self.view, self._catalogue)
         listener = ReportListener(self.cache, serves=cached)
-        return collecting.collector(collecting.Inquiry(world, self.asker, self._ask_copies, listener))
+        inquiry = collecting.Inquiry(world, self.asker, self._ask_copies, listener, lambda: asyncio.sleep(0))
+        return collecting.collector(inquiry)
 
     async def _ask_copies(self) -> Copies:
         return await ask_copies(self._wconfd)

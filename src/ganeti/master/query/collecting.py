@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -18,10 +19,11 @@ from ganeti.master.query.running import Collect
 from ganeti.model import inheritance
 from ganeti.model.copies import Copies
 from ganeti.model.node_calls import Answer, NodeRequest
-from ganeti.model.node_calls.disks import BlockdevFind
+from ganeti.model.node_calls.disks import BlockdevFindEach
 from ganeti.model.node_calls.instances import AllInstancesInfo, FoundInstance, InstanceConsoleInfo
 from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_calls.storage import StorageUnit
+from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import Cluster
 from ganeti.ports.nodes import NodeAnswer, NodesPort, ask, ask_many
 
@@ -30,6 +32,9 @@ NODE_ANSWER_S = 5.0
 SILENT_ANSWER_S = 1.0
 """What a node gets that did not answer the last time: people wait for a list once, not each time."""
 
+
+_AT_ONCE = 1000
+"""Of so many rows something is noted before others have a turn."""
 
 AskCopies = Callable[[], Awaitable[Copies]]
 """Asks WConfD; raises `GanetiError`."""
@@ -100,6 +105,10 @@ class NodeAsker:
                 self._doubted = {uuid for uuid, copy in told.nodes.items() if not copy.in_sync}
 
 
+async def _at_once() -> None:
+    return
+
+
 @dataclass(frozen=True)
 class Inquiry:
     """What one query asks for live fields with."""
@@ -109,6 +118,8 @@ class Inquiry:
     copies: AskCopies
     listener: Listener | None = None
     """Hears the answers."""
+    turn: Callable[[], Awaitable[None]] = _at_once
+    """Waits while others have their turn, amid the work for very many rows."""
 
 
 def collector(inquiry: Inquiry) -> Collect:
@@ -177,14 +188,29 @@ async def ask_copies(rows: Sequence[NodeRow], inquiry: Inquiry) -> None:
 
 
 async def ask_for_guests(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
-    """Every node is asked: a guest may run where it should not."""
+    """The nodes of the instances are asked first. A guest may run where it should not: where one was not found, every
+    other node is asked, too.
+    """
     world = inquiry.world
     online = [node.uuid for node in world.view.nodes() if not node.offline and node.vm_capable] if rows else []
     request = AllInstancesInfo(hypervisors=hypervisor_queries(world.view.cluster, world))
-    guests = await _guests_by_node(online, request, inquiry.nodes, inquiry.listener)
-    found = FoundGuests(guests)
-    for row in rows:
+    own = (
+        {uuid for row in rows for uuid in world.view.instance_nodes(row.instance)} if len(rows) < len(online) else None
+    )
+    likely = online if own is None else [uuid for uuid in online if uuid in own]
+    guests = await _guests_by_node(likely, request, inquiry.nodes, inquiry.listener)
+    await _set_live(rows, FoundGuests(guests), inquiry)
+    if len(likely) < len(online) and any(row.live is None or row.live.info is None for row in rows):
+        others = [uuid for uuid in online if uuid not in frozenset(likely)]
+        guests |= await _guests_by_node(others, request, inquiry.nodes, inquiry.listener)
+        await _set_live(rows, FoundGuests({uuid: guests[uuid] for uuid in online if uuid in guests}), inquiry)
+
+
+async def _set_live(rows: Sequence[InstanceRow], found: "FoundGuests", inquiry: Inquiry) -> None:
+    for number, row in enumerate(rows, 1):
         row.live = found.of(row)
+        if number % _AT_ONCE == 0:
+            await inquiry.turn()
 
 
 class FoundGuests:
@@ -224,33 +250,51 @@ async def _guests_by_node(
 
 async def ask_for_consoles(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
     """Ask for the consoles of the guests that were found running."""
-    world, nodes = inquiry.world, inquiry.nodes.nodes
+    by_node: dict[str, list[InstanceRow]] = {}
     for row in rows:
-        if row.running is not True:
-            continue
-        spec = instance_spec(world.view, world.catalogue, row.instance)
+        if row.running is True:
+            by_node.setdefault(row.instance.primary_node, []).append(row)
+    await asyncio.gather(*(_ask_for_consoles_of(each, inquiry) for each in by_node.values()))
+
+
+async def _ask_for_consoles_of(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
+    """Of one node, which gets one call after the other."""
+    world = inquiry.world
+    for row in rows:
+        request = InstanceConsoleInfo(instance=instance_spec(world.view, world.catalogue, row.instance))
         try:
-            request = InstanceConsoleInfo(instance=spec)
-            console = await ask(nodes, row.instance.primary_node, request, deadline_s=NODE_ANSWER_S)
-            row.console = msgspec.to_builtins(console)
+            console = await ask(inquiry.nodes.nodes, row.instance.primary_node, request, deadline_s=NODE_ANSWER_S)
+        except (NodeUnreachableError, NodeTimeoutError):
+            return
         except GanetiError:
-            row.console = None
+            continue
+        row.console = msgspec.to_builtins(console)
 
 
 async def ask_for_mirrors(rows: Sequence[InstanceRow], inquiry: Inquiry) -> None:
-    """Ask the primary nodes how far the copies of open disks are that two nodes have."""
-    await asyncio.gather(*(_ask_for_mirror(row, inquiry) for row in rows if row.secondaries))
+    """Ask the primary nodes how far the copies of open disks are that two nodes have: each node once."""
+    by_node: dict[str, list[InstanceRow]] = {}
+    for row in rows:
+        if row.secondaries and row.instance.disks_active and row.primary is not None and not row.primary.offline:
+            by_node.setdefault(row.primary.uuid, []).append(row)
+    asked = []
+    for uuid, each in by_node.items():
+        disks = [instance_spec(inquiry.world.view, inquiry.world.catalogue, row.instance).disks for row in each]
+        asked.append((uuid, each, disks))
+        await inquiry.turn()
+    await asyncio.gather(*(_ask_for_mirrors_of(*each, inquiry) for each in asked))
 
 
-async def _ask_for_mirror(row: InstanceRow, inquiry: Inquiry) -> None:
-    world = inquiry.world
-    if not row.instance.disks_active or row.primary is None or row.primary.offline:
+async def _ask_for_mirrors_of(
+    uuid: str, rows: Sequence[InstanceRow], disks: Sequence[Sequence[DiskSpec]], inquiry: Inquiry
+) -> None:
+    request = BlockdevFindEach(disks=[disk for each in disks for disk in each])
+    try:
+        told = await ask(inquiry.nodes.nodes, uuid, request, deadline_s=NODE_ANSWER_S)
+    except GanetiError:
         return
-    found = []
-    for disk in instance_spec(world.view, world.catalogue, row.instance).disks:
-        request = BlockdevFind(disk=disk)
-        try:
-            found.append(await ask(inquiry.nodes.nodes, row.primary.uuid, request, deadline_s=NODE_ANSWER_S))
-        except GanetiError:
-            return
-    row.mirrors = found
+    answer = iter(told)
+    for row, each in zip(rows, disks, strict=True):
+        found = list(islice(answer, len(each)))
+        if len(found) == len(each) and not any(one.fault for one in found):
+            row.mirrors = [one.status for one in found]

@@ -15,8 +15,8 @@ from ganeti.master.query.fields import (
     Field,
     QueryWorld,
     Resource,
+    StoredRows,
     stored_fields,
-    stored_rows,
     table,
 )
 from ganeti.master.query.parameter_fields import node_parameters
@@ -31,13 +31,12 @@ class GroupRow:
 
     @cached_property
     def node_names(self) -> list[str]:
-        return sorted((node.name for node in self.world.view.group_nodes(self.group.uuid)), key=natural_key)
+        return sorted((node.name for node in self.world.members.get(self.group.uuid, ())), key=natural_key)
 
     @cached_property
     def instance_names(self) -> list[str]:
-        nodes = {node.uuid for node in self.world.view.group_nodes(self.group.uuid)}
-        names = [inst.name for inst in self.world.view.instances() if inst.primary_node in nodes]
-        return sorted(names, key=natural_key)
+        nodes = self.world.members.get(self.group.uuid, ())
+        return sorted((name for node in nodes for name in self.world.primaries.get(node.uuid, ())), key=natural_key)
 
     @cached_property
     def node_parameters(self) -> dict[str, Any]:
@@ -138,7 +137,7 @@ GROUPS = Resource(
         ]
     ),
     "Group",
-    rows=stored_rows(lambda view: view.groups(), GroupRow),
+    rows=StoredRows("nodegroups", GroupRow),
     plain_call="QueryGroups",
     columns="name node_cnt pinst_cnt alloc_policy ndparams",
     program="gnt-group",

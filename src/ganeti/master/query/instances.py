@@ -20,9 +20,9 @@ from ganeti.master.query.fields import (
     Field,
     MadeOf,
     Resource,
+    StoredRows,
     or_unavailable,
     stored_fields,
-    stored_rows,
     table,
 )
 from ganeti.master.query.instance_rows import InstanceRow, nic_value
@@ -425,7 +425,7 @@ INSTANCES = Resource(
     _fields(),
     "Instance",
     of_drivers=hypervisor_parameters,
-    rows=stored_rows(lambda view: view.instances(), InstanceRow),
+    rows=StoredRows("instances", InstanceRow, host_names=True),
     made_of=MadeOf("instances", InstanceRow, _own, _shared),
     plain_call="QueryInstances",
     columns="name hypervisor os pnode status oper_ram",

@@ -44,23 +44,8 @@ class NodeRow:
 
     @cached_property
     def primaries(self) -> list[str]:
-        return _instances_by_node(self.world)[0].get(self.node.uuid, [])
+        return sorted(self.world.primaries.get(self.node.uuid, ()), key=natural_key)
 
     @cached_property
     def secondaries(self) -> list[str]:
-        return _instances_by_node(self.world)[1].get(self.node.uuid, [])
-
-
-def _instances_by_node(world: QueryWorld) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Names of instances by primary and by secondary node; gone through once per query."""
-    found = world.extra.get("instances by node")
-    if found is None:
-        primary: dict[str, list[str]] = {}
-        secondary: dict[str, list[str]] = {}
-        for instance in sorted(world.view.instances(), key=lambda item: natural_key(item.name)):
-            primary.setdefault(instance.primary_node, []).append(instance.name)
-            for uuid in world.view.secondary_nodes(instance):
-                secondary.setdefault(uuid, []).append(instance.name)
-        found = world.extra["instances by node"] = (primary, secondary)
-    by_primary, by_secondary = found
-    return by_primary, by_secondary
+        return sorted(self.world.secondaries.get(self.node.uuid, ()), key=natural_key)

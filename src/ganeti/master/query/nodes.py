@@ -17,9 +17,9 @@ from ganeti.master.query.fields import (
     UNIT,
     Field,
     Resource,
+    StoredRows,
     or_unavailable,
     stored_fields,
-    stored_rows,
     table,
 )
 from ganeti.master.query.node_rows import NodeRow
@@ -317,7 +317,7 @@ NODES = Resource(
         ]
     ),
     "Node",
-    rows=stored_rows(lambda view: view.nodes(), NodeRow),
+    rows=StoredRows("nodes", NodeRow, host_names=True),
     plain_call="QueryNodes",
     columns="name dtotal dfree mtotal mnode mfree pinst_cnt sinst_cnt",
     program="gnt-node",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Answering one query: which rows, in which order, with which values (protocols 2.1)."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import nearest, shown
-from ganeti.master.query.fields import Field, Missing, Resource, Status, unknown_field
+from ganeti.master.query.fields import Field, FullNames, Missing, Resource, Status, unknown_field
 from ganeti.master.query.filters import asked_names, compile_filter, passes
 from ganeti.wire.job_file import read_job_id
 
@@ -30,7 +30,7 @@ async def run_query(
     """Give the fields and, per row, [status, value] of each. *rows* come in their natural order."""
     fields = selected(resource, names)
     predicate, used = compile_filter(qfilter, resource.fields)
-    chosen = _choose(resource, list(rows), qfilter)
+    chosen = choose(resource, list(rows), qfilter)
     live_in_filter = [resource.fields[name] for name in sorted(used) if resource.fields[name].live]
     live_asked = [field for field in fields if field.live]
     if live_in_filter:
@@ -69,11 +69,11 @@ def present(resource: Resource, rows: Iterable[Any], names: Sequence[Any]) -> li
     """
     key = resource.fields[resource.key]
     by_name = {key.get(row): row for row in rows}
-    found = {_find(key, by_name, name) for name in names}
+    found = set(map(_finder(key, by_name), names))
     return [name for name in by_name if name in found]
 
 
-def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
+def choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     """If only names are asked for, those rows in that order; an unknown name is an error."""
     wanted = asked_names(qfilter, resource.key)
     if wanted is None:
@@ -83,8 +83,9 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     for row in rows:
         by_name.setdefault(key.get(row), []).append(row)
     chosen: dict[Any, list[Any]] = {}
+    find = _finder(key, by_name)
     for name in wanted:
-        found = _find(key, by_name, name)
+        found = find(name)
         if found is not None:
             chosen.setdefault(found, by_name[found])
         elif resource.rows_of_nodes is None:
@@ -93,13 +94,13 @@ def _choose(resource: Resource, rows: list[Any], qfilter: Any) -> list[Any]:
     return [row for rows_of_one in chosen.values() for row in rows_of_one]
 
 
-def _find(key: Field, by_name: dict[Any, Any], name: Any) -> Any:
-    if name in by_name:
-        return name
-    if read_job_id(name) in by_name:
-        return read_job_id(name)
-    if key.host_name and isinstance(name, str):
-        matches = [full for full in by_name if str(full).startswith(name + ".")]
-        if len(matches) == 1:
-            return matches[0]
-    return None
+def _finder(key: Field, by_name: Mapping[Any, Any]) -> Callable[[Any], Any]:
+    """Finds the row's own name by what was asked for, or None."""
+    full_names = FullNames(by_name, by_name.__contains__)
+
+    def find(name: Any) -> Any:
+        if name not in by_name and read_job_id(name) in by_name:
+            return read_job_id(name)
+        return full_names.of(name, prefixes=key.host_name)
+
+    return find

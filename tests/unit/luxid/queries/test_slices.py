@@ -10,13 +10,19 @@ import time
 import weakref
 from typing import Any
 
+import pytest
+from tests.fakes.context import FakeNodes
+from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import catalogue, configuration
 
+from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.luxid.queries import slices
+from ganeti.luxid.queries.answers import answered
 from ganeti.luxid.queries.slices import of_objects, written
 from ganeti.luxid.queries.sources import QuerySources
 from ganeti.luxid.query_calls import QueryCalls
-from ganeti.master.query.fields import NODATA, TEXT, Field
+from ganeti.master.query.fields import NODATA, TEXT, Field, Resource
 from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.instances import INSTANCES
 from ganeti.master.query.running import run_query
@@ -108,7 +114,7 @@ def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> 
     calls = QueryCalls(Paths("/nowhere"), sources).of_resources()
 
     def ask(call: str, *arguments: Any) -> Any:
-        return asyncio.run(calls[call](list(arguments)))
+        return json.loads(b"".join(asyncio.run(calls[call](list(arguments))).parts))
 
     assert ask("QueryInstances", ["gone"], ["name"], False) == []
     assert ask("QueryInstances", ["web20", "gone", "web3", "web20"], ["name"], False) == [["web3"], ["web20"]]
@@ -116,3 +122,54 @@ def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> 
     assert ask("QueryGroups", ["gone"], ["name"], False) == []
     assert ask("QueryNetworks", ["gone"], ["name"], False) == []
     assert len(ask("QueryInstances", [], ["name"], False)) == MANY
+
+
+@pytest.mark.parametrize("call", ["Query", "QueryInstances"])
+def test_others_have_a_turn_while_a_list_is_made_for_which_nodes_are_asked(call: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(slices, "_SLICE_S", 0.0)
+    follower: Any = Following()
+    nodes: Any = FakeNodes(follower.configuration, [])
+    nodes.handlers["all_instances_info"] = lambda name, **_: [guest("web7")] if name == "node1" else []
+    sources = QuerySources(follower, None, None, catalogue(), nodes)  # type: ignore[arg-type]
+    queries = QueryCalls(Paths("/nowhere"), sources)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def go() -> Any:
+        beside = asyncio.ensure_future(count())
+        if call == "Query":
+            found = await queries.query("instance", ["name", "oper_state"], ["?", "oper_state"])
+        else:
+            found = await queries.of_resources()[call]([[], ["name", "oper_state"], False])
+        beside.cancel()
+        return json.loads(b"".join(found.parts))
+
+    monkeypatch.setattr(sources.asker, "_copies", None)
+    monkeypatch.setattr(sources.cache, "_follower", follower, raising=False)
+    told = asyncio.run(go())
+    if call == "Query":
+        assert told["data"] == [[[0, "web7"], [0, True]]]
+    else:
+        assert len(told) == MANY and told[7] == ["web7", True]
+    assert turns > MANY
+
+
+def test_a_list_is_made_at_one_moment_where_what_it_names_goes_meanwhile() -> None:
+    moments = iter([True, False, *[True] * 10])
+
+    def get(row: str) -> str:
+        if not next(moments):
+            raise PrerequisiteError("Group with UUID gone not known")
+        return row
+
+    async def collect(rows: Any, fields: Any) -> None: ...
+
+    field = Field("name", "Name", TEXT, "", get)
+    resource = Resource("thing", "name", {"name": field}, "Thing")
+    _, told = asyncio.run(answered(resource, ["a", "b"], ["name"], None, collect))
+    assert json.loads(b"".join(told.parts)) == [[[0, "a"]], [[0, "b"]]]

@@ -39,10 +39,13 @@ from ganeti.node.storage.mirror.requests import (
     TakeOver,
     Yield,
 )
+from ganeti.system.connection_pool import Pool
 
 _log = logging.getLogger(__name__)
 _REQUEST_S = 10.0
 _LINE_LIMIT_BYTES = 64 * 1024
+STRANGERS_MAX = 64
+"""Connections that have shown no certificate of the cluster yet."""
 
 Answer = Done | State
 
@@ -54,6 +57,7 @@ class Server:
         self._around = around
         self._disks: dict[str, Disk] = {}
         self._servers: list[asyncio.Server | Listener] = []
+        self._strangers = Pool("connections that have shown no certificate", STRANGERS_MAX)
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext) -> None:
         """Go on with the disks that were in use, then listen."""
@@ -140,12 +144,18 @@ class Server:
         return msgspec.json.encode(answer) + b"\n"
 
     async def _peer(self, tls: ssl.SSLContext, client: socket.socket) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
+            self._strangers.add(task, str(client.getpeername()[0]), lambda: _give_up(task))
             async with asyncio.timeout(_REQUEST_S):
                 connection = await Connection.accepted(client, tls)
         except OSError as err:  # or TimeoutError
             _log.debug("a connection to this node failed: %s", err)
+            client.close()
             return
+        finally:
+            self._strangers.remove(task)
         try:
             await self._serve_peer(connection)
         except (OSError, ValueError) as err:
@@ -187,3 +197,7 @@ class Server:
             case Yield():
                 await disk.yield_back()
         return Done()
+
+
+def _give_up(task: "asyncio.Task[None]") -> None:
+    task.cancel()

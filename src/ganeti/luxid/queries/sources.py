@@ -18,7 +18,7 @@ from ganeti.luxid.queries.state_cache import StateCache
 from ganeti.luxid.queue.driver import QueueDriver
 from ganeti.master.query import collecting, resources
 from ganeti.master.query.fields import Field, QueryWorld, Resource, StoredRows
-from ganeti.master.query.filters import asked_names, compile_filter
+from ganeti.master.query.filters import asked_names, check_work, compile_filter
 from ganeti.master.query.jobs import JobRow
 from ganeti.master.query.running import Collect, legacy_rows, selected
 from ganeti.model.configuration import Configuration
@@ -149,6 +149,7 @@ class QuerySources:
         fields = selected(jobs, names)
         predicate, used = compile_filter(qfilter, jobs.fields)
         archived = "archived" in names or "archived" in used
+        check_work(qfilter, len(self._queue.machine.jobs) + len(self._queue.machine.ended))
         return fields, await self._job_lists.rows(Wanted(fields, predicate, archived=archived))
 
     async def long_list(
@@ -166,11 +167,13 @@ class QuerySources:
             return None
         with suppress(GanetiError):
             if (kept := self._kept.get(resource.name)) is not None:
+                check_work(qfilter, len(kept))
                 pieces = kept.pieces(fields, None if qfilter is None else predicate)
                 return (fields, await joined(pieces)) if len(kept) >= _LONG else None
             rows = resource.rows(QueryWorld(self.view, self._catalogue))
             if len(rows) < _LONG:
                 return None
+            check_work(qfilter, len(rows))
             return fields, await written(of_objects(rows, fields, predicate))
         return None
 
@@ -201,6 +204,10 @@ def _job_ids(wanted: Sequence[Any]) -> list[int]:
 
 
 def _mentions(qfilter: Any, field: str) -> bool:
-    if isinstance(qfilter, list):
-        return any(_mentions(part, field) or part == field for part in qfilter)
+    left = [qfilter]
+    while left:
+        part = left.pop()
+        if part == field:
+            return True
+        left += part if isinstance(part, list) else []
     return False

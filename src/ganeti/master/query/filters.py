@@ -15,24 +15,51 @@ from ganeti.master.query.fields import NUMBER, TIMES, TIMESTAMP, UNIT, Field, Mi
 from ganeti.master.three_valued import Predicate, Truth, all_of, any_of, negated
 
 _MAX_DEPTH = 100
+_MAX_PARTS = 20_000
+"""Of a filter: more names than a cluster has objects are no question."""
+_MAX_LOOKS = 5_000_000
+"""How often values may be compared for one answer, during which nothing else is done: some seconds."""
 
 
 def compile_filter(qfilter: Any, fields: Mapping[str, Field]) -> tuple[Predicate, frozenset[str]]:
     """Give a predicate and the names of the fields it looks at; raises `ParameterError`, `QueryFilterParseError`."""
     used: set[str] = set()
+    _parts(qfilter)
     predicate = _compile(qfilter, fields, used, 0)
     return predicate, frozenset(used)
+
+
+def check_work(qfilter: Any, rows: int) -> None:
+    """Raise `QueryFilterParseError` where the filter cannot be looked at for so many rows in reasonable time."""
+    parts = _parts(qfilter)
+    if parts * rows > _MAX_LOOKS:
+        raise QueryFilterParseError(
+            f"The filter has {parts} parts, too many for {rows} objects: divide it, or use patterns (=~)"
+        )
+
+
+def _parts(qfilter: Any) -> int:
+    """How many comparisons and words that join them there are; without recursion, as nothing is known of it yet."""
+    left, found = [qfilter], 0
+    while left:
+        found += 1
+        match left.pop():
+            case ["&" | "|" | "!", *parts]:
+                left += parts
+        if found + len(left) > _MAX_PARTS:
+            raise QueryFilterParseError(f"The filter has more than {_MAX_PARTS} parts: divide it, or use patterns (=~)")
+    return found
 
 
 def passes(predicate: Predicate, row: Any) -> bool:
     return predicate(row) is not False
 
 
-def asked_names(qfilter: Any, key: str) -> list[Any] | None:
+def asked_names(qfilter: Any, key: str, depth: int = 0) -> list[Any] | None:
     """The names, in order, if the filter is nothing but names of rows; else None."""
     match qfilter:
-        case ["|", *parts]:
-            found = [asked_names(part, key) for part in parts]
+        case ["|", *parts] if depth <= _MAX_DEPTH:
+            found = [asked_names(part, key, depth + 1) for part in parts]
             if not parts or any(names is None for names in found):
                 return None
             return [name for names in found if names is not None for name in names]

@@ -7,7 +7,7 @@ from typing import Any
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import nearest, shown
 from ganeti.master.query.fields import Field, FullNames, Missing, Resource, Status, unknown_field
-from ganeti.master.query.filters import asked_names, compile_filter, passes
+from ganeti.master.query.filters import asked_names, check_work, compile_filter, passes
 from ganeti.wire.job_file import read_job_id
 
 Collect = Callable[[Sequence[Any], Sequence[Field]], Awaitable[None]]
@@ -36,6 +36,7 @@ async def run_query(
     if live_in_filter:
         await collect(chosen, [*live_in_filter, *live_asked])
     if asked_names(qfilter, resource.key) is None:
+        check_work(qfilter, len(chosen))
         chosen = [row for row in chosen if passes(predicate, row)]
     if live_asked and not live_in_filter:
         await collect(chosen, live_asked)

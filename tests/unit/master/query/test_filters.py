@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ganeti.base.errors import GanetiError, PrerequisiteError
+from ganeti.base.errors import GanetiError, PrerequisiteError, QueryFilterParseError
 from ganeti.master.query.fields import (
     BOOL,
     NUMBER,
@@ -20,6 +20,7 @@ from ganeti.master.query.fields import (
     Resource,
     table,
 )
+from ganeti.master.query.filters import asked_names, check_work
 from ganeti.master.query.running import describe_fields, legacy_rows, run_query
 
 
@@ -177,6 +178,30 @@ def test_a_filter_nested_too_deep_is_refused():
         qfilter = ["!", qfilter]
     with pytest.raises(GanetiError, match="nested"):
         ask(qfilter)
+
+
+def test_names_nested_too_deep_are_no_list_of_names():
+    """They are asked for before the filter is read."""
+    qfilter: Any = ["==", "name", "a1"]
+    for _ in range(3000):
+        qfilter = ["|", qfilter]
+    assert asked_names(qfilter, "name") is None
+    with pytest.raises(GanetiError, match="nested"):
+        ask(qfilter)
+
+
+@pytest.mark.parametrize("part", [["==", "name", "a1"], ["|"], ["!", ["?", "even"]]])
+def test_a_filter_with_very_many_parts_is_refused(part):
+    """It would keep the daemon busy for minutes."""
+    with pytest.raises(QueryFilterParseError, match="has more than 20000 parts: divide it"):
+        ask(["|", *[part] * 20_001])
+
+
+def test_a_filter_is_as_long_as_there_are_few_rows():
+    long = ["|", *[["==", "even", True]] * 999]
+    check_work(long, 5000)
+    with pytest.raises(QueryFilterParseError, match="has 1000 parts, too many for 5001 objects"):
+        check_work(long, 5001)
 
 
 def test_an_unknown_name_is_an_error_that_says_so():

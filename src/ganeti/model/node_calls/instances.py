@@ -148,6 +148,10 @@ class HypervisorValidateParams(NodeRequest[None], frozen=True, kw_only=True):
     asked_by_plans = True
     hypervisor: str
     hvparams: dict[str, Any]
+    vcpus: int | None = None
+    """Virtual CPUs of the instance that is to have them."""
+    starts: bool = False
+    """Whether it is to start with them now."""
 
 
 class InstanceOsAdd(NodeRequest[None], frozen=True, kw_only=True):

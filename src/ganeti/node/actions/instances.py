@@ -30,7 +30,7 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.node import metadata
 from ganeti.node.actions.migration import forget_migrated, tell_metadata, yield_disks
 from ganeti.node.actions.registry import answers
-from ganeti.node.hypervisors.interface import RunningInstance
+from ganeti.node.hypervisors.interface import ChecksProcessors, RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
 from ganeti.node.storage.interface import Tracked
@@ -188,7 +188,10 @@ async def instance_console_info(node: NodeState, asked: InstanceConsoleInfo) -> 
 
 @answers(HypervisorValidateParams)
 async def hypervisor_validate_params(node: NodeState, asked: HypervisorValidateParams) -> None:
-    await node.hypervisor(asked.hypervisor).check_parameters(asked.hvparams)
+    hypervisor = node.hypervisor(asked.hypervisor)
+    await hypervisor.check_parameters(asked.hvparams)
+    if asked.vcpus is not None and isinstance(hypervisor, ChecksProcessors):
+        await hypervisor.check_vcpus(asked.hvparams, asked.vcpus, starts=asked.starts)
 
 
 @answers(InstanceOsAdd)

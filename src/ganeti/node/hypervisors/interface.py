@@ -140,6 +140,14 @@ class Cautious:
         return []
 
 
+class ChecksProcessors(ABC):
+    """A hypervisor whose parameters must fit the number of virtual CPUs."""
+
+    @abstractmethod
+    async def check_vcpus(self, hvparams: dict[str, Any], vcpus: int, *, starts: bool) -> None:
+        """With *starts* also whether this node could run such a guest now; raises `HypervisorError`."""
+
+
 class Hypervisor(Cautious, ABC):
     """All methods may be repeated: starting what runs, stopping what does not, cleaning up twice do no harm."""
 

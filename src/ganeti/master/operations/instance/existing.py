@@ -113,11 +113,19 @@ async def require_bridges(ctx: OperationContext, node_uuid: str, spec: InstanceS
         )
 
 
-async def require_hvparams(ctx: OperationContext, spec: InstanceSpec) -> None:
-    """Refuse hypervisor parameters that the primary node cannot use, such as files that it does not have."""
+async def require_hvparams(
+    ctx: OperationContext, spec: InstanceSpec, *, node_uuid: str | None = None, starts: bool = False
+) -> None:
+    """Refuse hypervisor parameters that the primary node cannot use, such as files that it does not have.
+
+    Or another node; with *starts* also where the guest would not start there, before it is stopped for that.
+    """
+    vcpus = int(spec.beparams["vcpus"])
     try:
-        request = HypervisorValidateParams(hypervisor=spec.hypervisor, hvparams=spec.hvparams)
-        await ask(ctx.nodes, spec.primary_node_uuid, request)
+        request = HypervisorValidateParams(
+            hypervisor=spec.hypervisor, hvparams=spec.hvparams, vcpus=vcpus, starts=starts
+        )
+        await ask(ctx.nodes, node_uuid or spec.primary_node_uuid, request)
     except PrerequisiteError:
         raise
     except (ParameterError, HypervisorError) as err:

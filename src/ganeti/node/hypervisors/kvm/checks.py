@@ -12,7 +12,6 @@ import shlex
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
-from ganeti.model.node_requests import InstanceSpec
 from ganeti.node.hypervisors import affinity, connections
 from ganeti.node.hypervisors.kvm import command_line, display, users
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
@@ -198,14 +197,13 @@ def capabilities_of(hvparams: dict[str, Any]) -> list[str]:
     return [name for name in hvparams["migration_caps"].split(":") if name and name not in _OWN_CAPABILITIES]
 
 
-def check_instance(spec: InstanceSpec, hvparams: dict[str, Any], accelerator: str) -> None:
-    """What only holds together with the rest of the instance."""
-    vcpus = int(spec.beparams["vcpus"])
+def check_instance(vcpus: int, hvparams: dict[str, Any], accelerator: str) -> None:
+    """What only holds together with the rest of the instance; *accelerator* is empty where it does not matter yet."""
     check_topology(hvparams, max(vcpus, hvparams["hotplug_vcpus"]))
     if max(hvparams["hotplug_vcpus"], hvparams["hotplug_memory"]) and not hvparams["acpi"]:
         raise HypervisorError("hotplug_vcpus and hotplug_memory need acpi=true: a guest hears of them by ACPI")
     affinity.check(hvparams["cpu_mask"], vcpus)
-    if hvparams["cpu_type"].partition(",")[0] == "host" and accelerator != KVM:
+    if hvparams["cpu_type"].partition(",")[0] == "host" and accelerator not in ("", KVM):
         raise HypervisorError("cpu_type=host needs hardware virtualisation; use max")
 
 

@@ -20,6 +20,7 @@ from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.node.hypervisors import capacity, guest_files
 from ganeti.node.hypervisors.interface import (
+    ChecksProcessors,
     Hypervisor,
     RunningInstance,
     Sighting,
@@ -59,7 +60,7 @@ _SERIAL_LOG_LIMIT_BYTES = 16 * 1024 * 1024
 _MIB = 1024 * 1024
 
 
-class KvmHypervisor(Hypervisor):
+class KvmHypervisor(Hypervisor, ChecksProcessors):
     traits = HypervisorTraits(
         name="kvm",
         parameters=PARAMETERS,
@@ -185,6 +186,13 @@ class KvmHypervisor(Hypervisor):
         named_files.check(self.places.paths, filled)
         await checks.check_node(filled, qemu, self.places)
 
+    async def check_vcpus(self, hvparams: dict[str, Any], vcpus: int, *, starts: bool) -> None:
+        filled, accelerator = checks.filled(hvparams), ""
+        if starts:
+            qemu = await emulator.describe(self.world, self.places, filled)
+            accelerator = await acceleration.choose(self.world, self.places, qemu, filled)
+        checks.check_instance(vcpus, filled, accelerator)
+
     def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:
         return helper_parameters(hvparams, address)
 
@@ -281,7 +289,7 @@ class KvmHypervisor(Hypervisor):
         await self.check_parameters(hvparams)
         qemu = await emulator.describe(self.world, self.places, hvparams)
         accelerator = await acceleration.choose(self.world, self.places, qemu, hvparams)
-        checks.check_instance(spec, hvparams, accelerator)
+        checks.check_instance(int(spec.beparams["vcpus"]), hvparams, accelerator)
         memory_mib = int(spec.beparams["maxmem"])
         ram_kib = emulator.ram_kib(memory_mib, accelerator, qemu.version)
         if hvparams["mem_path"]:

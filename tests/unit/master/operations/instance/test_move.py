@@ -21,7 +21,7 @@ from ganeti.ports.context import UndoNodeCall
 MIB = 1024 * 1024
 QUIET = (
     *("node_info", "all_instances_info", "instance_info", "bridges_exist", "blockdev_read", "compression_fault"),
-    *("instance_snapshots", "blockdev_find_each"),
+    *("instance_snapshots", "blockdev_find_each", "hypervisor_validate_params"),
 )
 
 
@@ -81,6 +81,17 @@ def test_disks_that_are_on_the_target_already_are_left_alone(ctx: FakeContext) -
     with pytest.raises(ExecutionError, match=r"copied to node2: /srv/disk0 is there.*move it away first"):
         move(ctx)
     assert steps(ctx) == [], "the guest runs on"
+
+
+def test_a_guest_that_would_not_start_on_the_target_runs_on(ctx: FakeContext) -> None:
+    def lacks(name: str, starts: bool, **_: Any) -> None:
+        assert (name, starts) == ("node2", True)
+        raise HypervisorError("The file of cdrom_image_path, /srv/iso/a.iso, is not on this node")
+
+    ctx.nodes.handlers["hypervisor_validate_params"] = lacks
+    with pytest.raises(PrerequisiteError, match="is not on this node"):
+        move(ctx)
+    assert steps(ctx) == []
 
 
 @pytest.mark.parametrize("in_image", [False, True])

@@ -184,6 +184,7 @@ def test_failover_of_a_living_node(ctx: FakeContext) -> None:
     assert steps(ctx) == [
         "node2 blockdev_find_each",
         "node2 bridges_exist",
+        "node2 hypervisor_validate_params",
         "undo: start web1 on node1 again",
         "undo: open the disks of web1 on node1",
         "node1 instance_shutdown",
@@ -208,6 +209,32 @@ def test_a_guest_goes_on_where_the_target_does_not_reach_its_disks(ctx: FakeCont
     ):
         run(FailoverInstance(instance_name="web1"), ctx)
     assert "node1 instance_shutdown" not in ctx.story
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        FailoverInstance(instance_name="web1"),
+        RebootInstance(instance_name="web1", reboot_type="full"),
+        RebootInstance(instance_name="web1", reboot_type="hard"),
+    ],
+)
+def test_a_guest_goes_on_where_it_could_not_be_started_anew(ctx: FakeContext, operation: Any) -> None:
+    def lacks(name: str, starts: bool, **_: Any) -> None:
+        assert starts
+        raise HypervisorError("The file of cdrom_image_path, /srv/iso/a.iso, is not on this node")
+
+    ctx.nodes.handlers["hypervisor_validate_params"] = lacks
+    with pytest.raises(PrerequisiteError, match="is not on this node"):
+        run(operation, ctx)
+    assert "node1 instance_shutdown" not in ctx.story
+    assert "node1 instance_reboot" not in ctx.story
+
+
+def test_a_guest_is_reset_where_it_could_not_be_started_anew(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["hypervisor_validate_params"] = lambda name, **_: pytest.fail("nothing is started")
+    run(RebootInstance(instance_name="web1", reboot_type="soft"), ctx)
+    assert "node1 instance_reboot" in ctx.story
 
 
 def test_failover_of_a_node_marked_offline_takes_its_lock(ctx: FakeContext) -> None:

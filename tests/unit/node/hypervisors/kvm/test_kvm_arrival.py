@@ -13,8 +13,10 @@ import pytest
 from tests.contract.hypervisor_world import NodeOnDisk
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.hypervisors.kvm import keys, launch, migration
+from ganeti.base.paths import Paths
+from ganeti.node.hypervisors.kvm import keys, launch, process, record
 from ganeti.node.hypervisors.kvm.migration import Migrations
+from ganeti.node.hypervisors.kvm.places import Places
 
 NAME = "web1.example.com"
 
@@ -25,9 +27,9 @@ class Arriving:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
         known = SimpleNamespace(name=NAME, started=False, was_running=True, hvparams={"user_shutdown": False})
         self.state, self.asked, self.is_started = state, list[str](), False
-        self.migrations = Migrations(NodeOnDisk(root), Any)
-        monkeypatch.setattr(migration.process, "find", lambda places, name: SimpleNamespace(name=name))
-        monkeypatch.setattr(migration.record, "read", lambda places, name: known)
+        self.migrations = Migrations(NodeOnDisk(root), Places(Paths(str(root))))
+        monkeypatch.setattr(process, "find", lambda places, name: SimpleNamespace(name=name))
+        monkeypatch.setattr(record, "read", lambda places, name: known)
         monkeypatch.setattr(launch, "mark_started", lambda places, made: setattr(self, "is_started", True))
         monkeypatch.setattr(keys, "remove", self._removed)
         monkeypatch.setattr(Migrations, "_qmp", lambda migrations, name: contextlib.nullcontext(self))

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.hypervisor_world import NodeOnDisk
 
 from ganeti.base.errors import HypervisorError, TypeEnforcementError
 from ganeti.base.paths import Paths
 from ganeti.model.parameters import accept_all
 from ganeti.node.hypervisors.kvm import checks
+from ganeti.node.hypervisors.kvm.driver import KvmHypervisor
 from ganeti.node.hypervisors.kvm.emulator import Emulator
 from ganeti.node.hypervisors.kvm.parameters import PARAMETERS
 from ganeti.node.hypervisors.kvm.places import Places
@@ -147,3 +149,19 @@ def test_a_topology_multiplies_to_the_virtual_cpus(topology: tuple[int, int, int
     else:
         with pytest.raises(HypervisorError, match="virtual CPUs"):
             checks.check_topology(named, vcpus)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"cpu_cores": 2}, "3 virtual CPUs cannot be divided into cpu_cores=2"),
+        ({"cpu_mask": "0:0"}, "cpu_mask=0:0 has 2 lists, but the instance has 3 virtual CPUs"),
+    ],
+)
+def test_what_the_virtual_cpus_contradict_is_said_before_a_start(
+    changes: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    kvm = KvmHypervisor(NodeOnDisk(tmp_path))
+    asyncio.run(kvm.check_vcpus(changes, 4 if "cpu_cores" in changes else 2, starts=False))
+    with pytest.raises(HypervisorError, match=sentence):
+        asyncio.run(kvm.check_vcpus(changes, 3, starts=False))

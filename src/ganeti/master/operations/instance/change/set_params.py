@@ -371,7 +371,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         if self.nics or checked.new.primary_node != checked.old.primary_node:
             await require_bridges(ctx, node.uuid, spec)
         await changed_disks.check_room(ctx, spec, checked.disks, checked.template)
-        if self.hvparams:
+        if self.hvparams or "vcpus" in self.beparams:
             await require_hvparams(ctx, spec)
         if spec.os and (self.os_name or self.osparams or self.osparams_private):
             await validate_os(ctx, spec, force_variant=self.force_variant)

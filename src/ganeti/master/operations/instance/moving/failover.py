@@ -17,7 +17,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.changes import SetInstanceState, SetPrimaryNode
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, plan_of
-from ganeti.master.operations.instance.existing import reachable, require_bridges, require_one_moment
+from ganeti.master.operations.instance.existing import reachable, require_bridges, require_hvparams, require_one_moment
 from ganeti.master.operations.instance.moving.cleanup import clean_up
 from ganeti.master.operations.instance.moving.lost_guest import wait_for_its_end
 from ganeti.master.operations.instance.moving.move_target import (
@@ -260,6 +260,7 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
         await require_bridges(ctx, move.target_uuid, spec)
     if not move.source_gone:
         if should_run:
+            await require_hvparams(ctx, spec, node_uuid=move.target_uuid, starts=True)
             await undo_by_starting(ctx, spec)
         ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
         await end_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)

@@ -28,6 +28,7 @@ from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
     require_bridges,
     require_complete,
+    require_hvparams,
     require_stopped,
 )
 from ganeti.master.operations.instance.moving import live_move
@@ -160,6 +161,8 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
         await allocation.check_capacity(ctx, target.uuid, spec, template, ignore_memory=not runs)
         await require_bridges(ctx, target.uuid, spec)
+        if runs:
+            await require_hvparams(ctx, spec, node_uuid=target.uuid, starts=True)
         await require_none(ctx, spec, "which are not copied to another node", "", copied=True)
         await self._require_room(spec, target, ctx)
         await self._stop(checked, ctx)

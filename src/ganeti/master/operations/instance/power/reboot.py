@@ -14,6 +14,7 @@ from ganeti.master.operations.instance.existing import (
     instance_and_nodes,
     require_bridges,
     require_complete,
+    require_hvparams,
     require_online,
     tell_needless,
 )
@@ -92,7 +93,10 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
         if self.ignore_secondaries:
             tell_needless(ctx, spec, "--ignore-secondaries")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
-        if running is not None and running.state == "running" and self.reboot_type != "full":
+        runs = running is not None and running.state == "running"
+        if running is not None and not (runs and self.reboot_type == "soft"):
+            await require_hvparams(ctx, spec, starts=True)
+        if runs and self.reboot_type != "full":
             await self._reboot(spec, ctx)
         else:
             if running is not None:

@@ -50,6 +50,8 @@ class FakeConfig:
         self.story = story
         self.settled: list[bool] = []
         self.on_flush: Callable[[], None] = lambda: None
+        self.flushed: list[str | None] = []
+        """The group of each flush."""
         self.not_in_sync: dict[str, Copy] = {}
         """What is told of candidates (by uuid) instead of their being in sync."""
         self.copies_error: GanetiError | None = None
@@ -71,8 +73,9 @@ class FakeConfig:
         self.settled.append(settles)
         return answer
 
-    async def flush(self) -> None:
+    async def flush(self, group: str | None = None) -> None:
         self.story.append("flush")
+        self.flushed.append(group)
         self.on_flush()
 
     async def copies(self) -> Copies:

@@ -133,9 +133,12 @@ class WConfdClient:
         """Return when `config.data` and ssconf on the master hold *position*."""
         await self.call("waitPublished", list(position))
 
-    async def flush(self, timeout_s: float) -> None:
-        """Return when every reachable node has been sent what is committed now."""
-        await self.call("flushConfig", answer_timeout_s=timeout_s)
+    async def flush(self, timeout_s: float, group: str | None = None) -> None:
+        """Return when every reachable node, or each of a *group*, has been sent what is committed now."""
+        if group is None:
+            await self.call("flushConfig", answer_timeout_s=timeout_s)
+        else:
+            await self.call("flushConfigGroup", group, answer_timeout_s=timeout_s)
 
     async def compare_queue(self) -> None:
         """Have the files of every candidate compared with the queue on this disk before `replicate_queue` says yes.

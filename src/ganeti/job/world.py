@@ -319,10 +319,10 @@ class JobConfig:
             self.last_settled = (attempt, step)
         return done.result
 
-    async def flush(self) -> None:
+    async def flush(self, group: str | None = None) -> None:
         world = self._world
         try:
-            await world.wconfd.flush(_FLUSH_S)
+            await world.wconfd.flush(_FLUSH_S, group)
         except GanetiError as err:
             _log.warning(
                 "job %d goes on although not all candidates may have the configuration: %s", world.owner.job_id, err

@@ -42,9 +42,10 @@ class ConfigPort(Protocol):
         """
         ...
 
-    async def flush(self) -> None:
+    async def flush(self, group: str | None = None) -> None:
         """Return when every reachable master candidate has been sent what is committed, or that cannot be waited for.
 
+        With the uuid of a *group*, only those in it are waited for.
         Otherwise a large `config.data` goes to a candidate now and then only. Never raises.
         """
         ...

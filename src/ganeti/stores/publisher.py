@@ -69,7 +69,7 @@ class Publisher:
         file_digest: str | None,
         on_written: Callable[[PublishedMark], None] = lambda _: None,
         on_published: Callable[[Published], None] = lambda _: None,
-        wait_distributed: Callable[[], Awaitable[None]] | None = None,
+        wait_distributed: Callable[[str | None], Awaitable[None]] | None = None,
         ssconf_turn: SsconfTurn = _nobody_else,
     ) -> None:
         """*file_digest* is the fingerprint of the `config.data` found, None if there is none.
@@ -125,11 +125,11 @@ class Publisher:
         self._wake.set()
         await published
 
-    async def flush(self) -> None:
-        """Return when all that is committed now is published, and every reachable node has been sent it."""
+    async def flush(self, group: str | None = None) -> None:
+        """Return when what is committed now is published, and every reachable node, or those of a *group*, has it."""
         await self.wait_published(self._form.position)
         if self._wait_distributed is not None:
-            await self._wait_distributed()
+            await self._wait_distributed(group)
 
     async def run(self) -> None:
         """Publish for ever; a failure is told to those who wait, and tried again."""

@@ -106,8 +106,9 @@ class ConfigCalls:
 
     @serves("flushConfigGroup")
     async def flush_config_group(self, group_uuid: Any) -> Any:
-        """The same: what a node group needs is published with all else."""
-        return await self.flush_config()
+        """The same of the nodes of one group: when each group is verified, not all nodes are asked for each."""
+        await self._publisher.flush(str(group_uuid))
+        return VOID
 
     @serves("replicateQueue")
     async def replicate_queue(self, names: FileNames, archived: JobIds) -> Any:

@@ -4,7 +4,8 @@
 A candidate in sync has every commit before it is acknowledged (`replication`), and writes its own `config.data` and
 ssconf. The others are sent ssconf, best effort, beside the commits: each node is served by a task of its own, which
 sends the newest state, skips what lies between, and tries again with growing pauses while the node does not answer.
-Offline nodes are left alone until they are online again.
+Offline nodes are left alone until they are online again. A value that is too long for other nodes, as the list of very
+many instances is, is no reason to send the others again.
 
 What a node has taken may be lost or replaced there. So all are asked now and then, and before a verification, which
 values differ from the newest, candidates in sync too: who has other ones is sent them again.
@@ -14,7 +15,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
 from ganeti.base.errors import GanetiError
@@ -32,6 +33,8 @@ LOOK_S = 5.0
 """Of one look at one node."""
 RETRY_FIRST_S = 2.0
 RETRY_LONGEST_S = 60.0
+SENT_AT_ONCE = 64
+"""To begin with 1,000 nodes at a time would keep the master's jobs waiting. Those that failed before take no place."""
 TAKE_S = 20.0
 """Of one try: an answer that was lost on its way must not keep newer values back. A node takes no older ones then."""
 
@@ -41,7 +44,8 @@ class _Receiver:
     """What one node has got so far."""
 
     node: Node
-    ssconf: dict[str, str] | None = None
+    values: dict[str, str] | None = None
+    """The very ones of the distributor: another object, even an equal one, is sent."""
     differs: bool = False
     """Its values were found to be other ones."""
     failures: int = 0
@@ -65,6 +69,9 @@ class Distributor:
         self._on_answer = on_answer
         self._receivers: dict[str, _Receiver] = {}
         self._newest: Published | None = None
+        self._values: dict[str, str] = {}
+        """Of the newest ssconf, what is sent. It stays the same object while no value changes."""
+        self._places = asyncio.Semaphore(SENT_AT_ONCE)
         self._source: SsconfSource | None = None
         self._background = Background()
         self._moved = asyncio.Condition()
@@ -72,6 +79,9 @@ class Distributor:
     def publish(self, published: Published) -> None:
         """Send this state to whom it concerns; returns at once."""
         self._newest = published
+        values = _short_enough(published.ssconf)
+        if values != self._values:
+            self._values = values
         if self._source is not published.source:
             self._source = published.source
             self._take_nodes(published.source)
@@ -81,7 +91,7 @@ class Distributor:
         """Another node may be in sync, or not any more."""
         for receiver in self._receivers.values():
             if self._is_in_sync(receiver.node.uuid):
-                receiver.ssconf = None  # it writes its own: nobody here knows how far it is
+                receiver.values = None  # it writes its own: nobody here knows how far it is
             if receiver.task is None and self._is_owed(receiver):
                 receiver.task = self._background.start(self._serve(receiver), f"distribution to {receiver.node.name}")
 
@@ -91,14 +101,16 @@ class Distributor:
             await asyncio.sleep(LOOK_EVERY_S)
             await self.look()
 
-    async def look(self) -> None:
-        """Ask every node that is not being served which values differ, and begin to send them again."""
+    async def look(self, group: str | None = None) -> None:
+        """Ask every node that is not being served which values differ, and begin to send them again.
+
+        With the uuid of a *group*, none but its nodes are asked.
+        """
         newest = self._newest
         if newest is None:
             return
-        receivers = [receiver for receiver in self._receivers.values() if receiver.task is None]
-        values = _short_enough(newest.ssconf)
-        digests = {key: hashlib.sha256(text.encode()).hexdigest() for key, text in values.items()}
+        receivers = [receiver for receiver in self._chosen(group) if receiver.task is None]
+        digests = {key: hashlib.sha256(text.encode()).hexdigest() for key, text in self._values.items()}
         differing = await asyncio.gather(*(self._differing(receiver.node, digests) for receiver in receivers))
         if self._newest is not newest:
             return  # it is on its way
@@ -110,18 +122,24 @@ class Distributor:
                 receiver.differs = True
         self.refresh()
 
-    async def flush(self) -> None:
-        """Return when every node has the newest state, or has failed to take it. Those that have failed try again."""
-        for receiver in self._receivers.values():
+    async def flush(self, group: str | None = None) -> None:
+        """Return when every node, or each of a *group*, has the newest state, or has failed to take it.
+
+        Those that have failed try again.
+        """
+        for receiver in self._chosen(group):
             receiver.again.set()
-        await self.look()
+        await self.look(group)
         async with self._moved:
             await self._moved.wait_for(
-                lambda: all(receiver.failures or not self._is_owed(receiver) for receiver in self._receivers.values())
+                lambda: all(receiver.failures or not self._is_owed(receiver) for receiver in self._chosen(group))
             )
 
     async def close(self) -> None:
         await self._background.cancel()
+
+    def _chosen(self, group: str | None) -> list[_Receiver]:
+        return [receiver for receiver in self._receivers.values() if group in (None, receiver.node.group)]
 
     def _take_nodes(self, source: SsconfSource) -> None:
         online = {
@@ -136,10 +154,9 @@ class Distributor:
             receiver.node = node
 
     def _is_owed(self, receiver: _Receiver) -> bool:
-        newest = self._newest
-        if newest is None:
+        if self._newest is None:
             return False
-        is_behind = receiver.ssconf != newest.ssconf and not self._is_in_sync(receiver.node.uuid)
+        is_behind = receiver.values is not self._values and not self._is_in_sync(receiver.node.uuid)
         return receiver.differs or is_behind
 
     async def _differing(self, node: Node, digests: dict[str, str]) -> list[str]:
@@ -153,17 +170,14 @@ class Distributor:
 
     async def _serve(self, receiver: _Receiver) -> None:
         try:
-            while (newest := self._newest) is not None and self._is_owed(receiver):
+            while self._newest is not None and self._is_owed(receiver):
                 differs, receiver.differs = receiver.differs, False
                 try:
-                    values = _short_enough(newest.ssconf)
-                    await ask(
-                        self._nodes,
-                        receiver.node.uuid,
-                        WriteSsconfFiles(values=values, position=newest.position),
-                        deadline_s=TAKE_S,
-                    )
-                    receiver.ssconf = newest.ssconf
+                    async with nullcontext() if receiver.failures else self._places:
+                        values = self._values
+                        request = WriteSsconfFiles(values=values, position=self._newest.position)
+                        await ask(self._nodes, receiver.node.uuid, request, deadline_s=TAKE_S)
+                    receiver.values = values
                 except Exception as err:
                     receiver.differs = differs
                     if not isinstance(err, GanetiError):

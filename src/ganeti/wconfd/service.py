@@ -171,9 +171,9 @@ class Service:
         if self._distributor is not None:
             self._distributor.publish(published)
 
-    async def _flush_distribution(self) -> None:
+    async def _flush_distribution(self, group: str | None) -> None:
         if self._distributor is not None:
-            await self._distributor.flush()
+            await self._distributor.flush(group)
 
 
 def _begin(opened: Opened, digest: str, now_s: Callable[[], float], forced: bool, timing: Timing) -> Begin:

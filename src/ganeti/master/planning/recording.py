@@ -43,7 +43,7 @@ class RecordedConfig:
     async def commit(self, change: Change, *, settles: bool = False) -> Any:
         return msgspec.to_builtins(change.apply(self.draft))
 
-    async def flush(self) -> None:
+    async def flush(self, group: str | None = None) -> None:
         """There is nothing to send."""
 
     async def copies(self) -> Copies:

@@ -155,7 +155,7 @@ class _Work:
         log.info(f"* Verifying group '{scope.group.name}'")
         log.info(f"* Gathering data ({count} nodes)")
         log.info(f"* Gathering information about nodes ({count} nodes)")
-        await self.ctx.config.flush()  # a copy that is still under way would be taken for a difference
+        await self.ctx.config.flush(scope.group.uuid)  # a copy that is still under way would be taken for a difference
         answers = await self._ask(assess_parameters)
         reports = {report.node.uuid: report for report in answers}
         if self.clutter and not view.cluster.modify_ssh_setup:
@@ -209,7 +209,7 @@ class _Work:
         if not found:
             return found
         await self.ctx.clock.sleep(SETTLE_S)
-        await self.ctx.config.flush()
+        await self.ctx.config.flush(self.scope.group.uuid)
         reachable = [report.node for report in answers if report.answer is not None]
         again = await asyncio.gather(*(self._ask_one(node, asking.file_checks(view, node)) for node in reachable))
         return self._differences(first, [*again, *await self._master_elsewhere()], await self._in_sync())

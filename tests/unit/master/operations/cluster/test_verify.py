@@ -302,6 +302,7 @@ def test_the_configuration_is_with_all_candidates_before_its_copies_are_compared
     cluster.spoil = lambda name, answer: answer.update({"config-copy": copies[name]} if name in copies else {})
     assert cluster.group()[0]
     assert cluster.ctx.story[0] == "flush" and cluster.ctx.story.count("flush") == 1
+    assert cluster.ctx.config.flushed == ["uuid-group1"], "the nodes of other groups are not waited for"
 
 
 def test_a_commit_while_verification_asks_is_on_all_candidates_at_the_second_look() -> None:

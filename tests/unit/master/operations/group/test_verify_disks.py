@@ -44,7 +44,7 @@ def find(ctx: FakeContext, holes: Holes = frozenset(), **status: Any) -> Any:  #
         None if any(hole == node and name in disk.logical_id[-1] for hole, name in holes) else (64, None)
         for disk in disks
     ]
-    ctx.nodes.handlers["blockdev_find"] = lambda node, disk: disk_status(**status)
+    ctx.nodes.handlers["blockdev_find_each"] = lambda node, disks: [{"status": disk_status(**status)} for _ in disks]
     return run(VerifyGroupDisks(group_name="default"), ctx)
 
 
@@ -95,6 +95,23 @@ def test_a_node_that_does_not_say_it_and_one_that_is_offline(ctx: FakeContext) -
     faults, closed, lost = run(VerifyGroupDisks(group_name="default"), ctx)
     assert (list(faults), closed, lost) == (["node1"], [], {})
     assert "no route" in faults["node1"]
+
+
+def test_each_node_is_asked_once_for_what_it_holds_and_once_how_far_copies_are(ctx: FakeContext) -> None:
+    for number in range(5):
+        with_mirror(ctx, f"db{number}")
+    assert find(ctx, is_degraded=True) == ({}, [f"db{number}" for number in range(5)], {})
+    assert sorted(line for line in ctx.story if "blockdev" in line) == [
+        *("node1 blockdev_find_each", "node1 blockdev_getdimensions", "node2 blockdev_getdimensions")
+    ]
+
+
+def test_a_disk_that_cannot_be_looked_at_is_a_fault_of_its_node(ctx: FakeContext) -> None:
+    with_mirror(ctx, "db1")
+    find(ctx)
+    ctx.nodes.handlers["blockdev_find_each"] = lambda node, disks: [{"fault": "the metadata is damaged"} for _ in disks]
+    faults, closed, lost = run(VerifyGroupDisks(group_name="default"), ctx)
+    assert (faults, closed, lost) == ({"node1": "Node node1: the metadata is damaged"}, [], {})
 
 
 def test_without_strictness_no_instance_is_waited_for(ctx: FakeContext) -> None:

@@ -2,6 +2,7 @@
 """ganeti-rapi: the remote API over HTTPS; on another node than the master it passes requests on to there (rapi)."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -80,7 +81,15 @@ async def serve(daemon: Daemon) -> None:
         tracing=tracing,
     )
     relay = _relay(paths, shown)
-    forwarder = Forwarder(api.answer, paths, environment.hostname, relay, options.port, api.door)
+    forwarder = Forwarder(
+        api.answer,
+        paths,
+        environment.hostname,
+        relay,
+        options.port,
+        api.door,
+        lambda: shared_secret(paths, shown, options.ssl_key),
+    )
     server = HttpServer(
         forwarder.answer,
         address=address_of(paths, options),
@@ -121,6 +130,14 @@ def _relay(paths: Paths, shown: ShownCertificate | None) -> HttpRelay:
     if shown is None:
         return HttpRelay(None)
     return HttpRelay(lambda: (shown.path, paths.authority_cert if shown.path == paths.server_cert else None))
+
+
+def shared_secret(paths: Paths, shown: ShownCertificate | None, key: str | None) -> str:
+    """The file, the same on all nodes, with what strangers cannot read: the key of the certificate that all show."""
+    if shown is not None and shown.path != paths.server_cert:
+        return key or shown.path
+    own = f"{paths.data_dir}/rapi.pem"
+    return own if os.path.exists(own) else paths.hmac_key
 
 
 def _shown(paths: Paths, options: Options) -> ShownCertificate | None:

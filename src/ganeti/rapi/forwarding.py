@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The remote API on a node that is not the master: requests go to the master's, and its answers come back."""
+"""The remote API on a node that is not the master: requests go to the master's, and its answers come back.
 
+The master hears from the node who has asked. It believes what is signed with what the remote API alone can read on all
+nodes: other programs of a node, and guests behind it, have its address, too.
+"""
+
+import hashlib
+import hmac
+import logging
 import os
+import time
 from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 import msgspec
+from multidict import CIMultiDict
 
+from ganeti.base.clocks import CLOCK_SKEW_S
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.rapi.answers import RequestRefused, refused
@@ -17,7 +27,9 @@ from ganeti.system.http_server import Door, HttpReply, HttpRequest
 
 _PASSED: Final = "X-Ganeti-Forwarded-By"
 _CLIENT: Final = "X-Ganeti-Forwarded-For"
-"""The address of who asked: believed from nodes alone."""
+"""The address of who asked: believed from nodes alone, with their signature."""
+_SIGNED: Final = "X-Ganeti-Forwarded-Signature"
+_log = logging.getLogger(__name__)
 Answer = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
@@ -27,8 +39,18 @@ class Forwarder:
     A request is passed on once only: of two nodes that name each other as master, the second refuses.
     """
 
-    def __init__(self, answer: Answer, paths: Paths, hostname: str, relay: HttpRelay, port: int, door: Door) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        paths: Paths,
+        hostname: str,
+        relay: HttpRelay,
+        port: int,
+        door: Door,
+        secret_file: Callable[[], str],
+    ) -> None:
         self._answer = answer
+        self._secret_file = secret_file
         self._paths = paths
         self._hostname = hostname
         self._relay = relay
@@ -49,7 +71,7 @@ class Forwarder:
         try:
             refuse_other_sites(request)
             address = self._read("master_ip")
-            added = {_PASSED: self._hostname, _CLIENT: request.peer}
+            added = {_PASSED: self._hostname, _CLIENT: request.peer, _SIGNED: self._signature(request, request.peer)}
             return await self._relay.send(request, address, self._port, added)
         except RequestRefused as refusal:
             return refused(refusal)
@@ -57,11 +79,36 @@ class Forwarder:
             return refused(RequestRefused(502, str(err)))
 
     def _with_client(self, request: HttpRequest) -> HttpRequest:
-        """Give a request that a node passed on the address of who sent it there."""
-        client = request.headers.get(_CLIENT, "")
-        if not client or _address(client) is None or not self._is_node(request.peer):
+        """Give a request that a node passed on the address of its sender; what others say of theirs is left out."""
+        headers = request.headers
+        if not any(name in headers for name in (_CLIENT, _PASSED)):
             return request
-        return msgspec.structs.replace(request, peer=client)
+        client = headers.get(_CLIENT, "")
+        if _address(client) is not None and self._is_node(request.peer) and self._is_signed(request, client):
+            return msgspec.structs.replace(request, peer=client)
+        said = {name.lower() for name in (_CLIENT, _PASSED, _SIGNED)}
+        kept = CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in said)
+        return msgspec.structs.replace(request, headers=kept)
+
+    def _is_signed(self, request: HttpRequest, client: str) -> bool:
+        given = request.headers.get(_SIGNED, "")
+        seconds, _, _ = given.partition(":")
+        if not seconds.isdecimal() or len(seconds) > 12 or abs(time.time() - int(seconds)) > CLOCK_SKEW_S:
+            return False
+        wanted = self._signature(request, client, int(seconds))
+        return bool(wanted) and hmac.compare_digest(wanted.encode(), given.encode())
+
+    def _signature(self, request: HttpRequest, client: str, at_s: int | None = None) -> str:
+        """Nothing where the secret cannot be read: then the request seems to come from this node."""
+        try:
+            with open(self._secret_file(), "rb") as file:
+                secret = file.read()
+        except OSError as err:
+            _log.warning("the master is not told who asks: %s", err)
+            return ""
+        seconds = int(time.time()) if at_s is None else at_s
+        said = "\n".join((_SIGNED, str(seconds), client, request.method, request.raw_path, request.query))
+        return f"{seconds}:{hmac.new(secret, said.encode(), hashlib.sha256).hexdigest()}"
 
     def _is_node(self, peer: str) -> bool:
         address = _address(peer)

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from ganeti.base.paths import Paths
 from ganeti.rapi.forwarding import Forwarder
@@ -24,8 +28,16 @@ def files(root: Path, **values: str) -> Paths:
     return paths
 
 
+def secret(root: Path, text: str) -> Callable[[], str]:
+    """A file that holds *text*; none for no text."""
+    path = root / f"secret-{text}"
+    if text:
+        path.write_text(text)
+    return lambda: str(path)
+
+
 def passed_on(
-    root: Path, *targets: bytes, nodes: str = f"node2 {NODE}", head: bytes = b""
+    root: Path, *targets: bytes, nodes: str = f"node2 {NODE}", head: bytes = b"", secrets: tuple[str, str] = ("s", "s")
 ) -> tuple[list[bytes], list[HttpRequest]]:
     """Send GET requests to a node; gives the first line of each answer, and what the master was asked."""
     asked: list[HttpRequest] = []
@@ -40,10 +52,12 @@ def passed_on(
 
     async def story() -> list[bytes]:
         relay, lines = HttpRelay(None), []
-        at_master = Forwarder(answer, files(root / "m", node_primary_ips=nodes), "master", relay, 1, door)
+        at_master = Forwarder(
+            answer, files(root / "m", node_primary_ips=nodes), "master", relay, 1, door, secret(root, secrets[0])
+        )
         master = HttpServer(at_master.answer, address=NODE, port=0, tls=None, door=at_master.door)
         await master.start()
-        at_node = Forwarder(answer, files(root / "n"), "node2", relay, master.port, door)
+        at_node = Forwarder(answer, files(root / "n"), "node2", relay, master.port, door, secret(root, secrets[1]))
         node = HttpServer(at_node.answer, address=NODE, port=0, tls=None, door=at_node.door)
         await node.start()
         async with asyncio.timeout(10):
@@ -78,6 +92,42 @@ def test_others_than_nodes_are_not_believed(tmp_path: Path, nodes: str) -> None:
     assert [request.peer for request in asked] == [NODE, NODE]
 
 
+@pytest.mark.parametrize("secrets", [("s", "t"), ("s", ""), ("", "s"), ("", "")])
+def test_a_node_without_the_secret_is_not_believed(tmp_path: Path, secrets: tuple[str, str]) -> None:
+    _, asked = passed_on(tmp_path, b"/2", secrets=secrets)
+    assert [request.peer for request in asked] == [NODE, NODE]
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"client": "192.0.2.8"}, {"method": "PUT"}, {"target": "/2/x"}, {"late_s": 400}]
+)
+def test_others_with_the_address_of_a_node_are_not_believed(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Programs of a node, and guests that leave through it, can repeat what they have seen at most."""
+    asked: list[HttpRequest] = []
+
+    async def answer(request: HttpRequest) -> HttpReply:
+        asked.append(request)
+        return HttpReply(200, b"done")
+
+    paths = files(tmp_path, node_primary_ips=f"node2 {NODE}")
+    gate = Forwarder(answer, paths, "master", HttpRelay(None), 1, lambda request: None, secret(tmp_path, "s"))
+    request = HttpRequest("GET", "/2", b"", "192.0.2.9", None, raw_path="/2")
+    signed = gate._signature(request, "192.0.2.9", int(time.time()) - change.get("late_s", 0))
+    heads = {
+        "X-Ganeti-Forwarded-By": "node2",
+        "X-Ganeti-Forwarded-For": change.get("client", "192.0.2.9"),
+        "X-Ganeti-Forwarded-Signature": signed,
+    }
+    target = change.get("target", "/2")
+    sent = HttpRequest(
+        change.get("method", "GET"), target, b"", NODE, None, raw_path=target, headers=CIMultiDict(heads)
+    )
+    asyncio.run(gate.answer(sent))
+    [found] = asked
+    assert found.peer == (NODE if change else "192.0.2.9")
+    assert ("x-ganeti-forwarded-by" in found.headers) is not bool(change)
+
+
 def test_a_page_of_another_site_is_refused_before_its_request_is_passed_on(tmp_path: Path) -> None:
     """The headers that tell it are not passed on."""
     asked: list[HttpRequest] = []
@@ -87,7 +137,7 @@ def test_a_page_of_another_site_is_refused_before_its_request_is_passed_on(tmp_p
         return HttpReply(200, b"done")
 
     relay = HttpRelay(None)
-    node = Forwarder(answer, files(tmp_path), "node2", relay, 1, lambda request: None)
+    node = Forwarder(answer, files(tmp_path), "node2", relay, 1, lambda request: None, secret(tmp_path, "s"))
     request = HttpRequest("POST", "/2/instances/web1/reboot", b"", CLIENT, None, "", {"Sec-Fetch-Site": "cross-site"})
     assert asyncio.run(node.answer(request)).status == 403
     assert not asked

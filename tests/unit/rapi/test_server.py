@@ -333,7 +333,7 @@ def test_long_bodies_of_strangers_are_not_taken_in(
 ) -> None:
     (tmp_path / "data").mkdir()
     paths = Paths(str(tmp_path))
-    forwarder = Forwarder(api.answer, paths, "node1", HttpRelay(None), 5080, api.door)
+    forwarder = Forwarder(api.answer, paths, "node1", HttpRelay(None), 5080, api.door, lambda: "/nowhere")
     for path in ("/2/instances", "/3/operations/instance-create"):
         reply = forwarder.door(HttpRequest("POST", path, b"", "192.0.2.1", None, "", headers))
         assert (reply.status if reply is not None else None) == status

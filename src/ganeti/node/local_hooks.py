@@ -124,7 +124,7 @@ async def _run(world: NodeWorld, path: str, script: str, env: Mapping[str, str],
     if not _SCRIPT.fullmatch(script) or not _executable(path):
         return SKIPPED, ""
     try:
-        done = await world.run([path], env=env, cwd="/", timeout_s=timeout_s, check=False)
+        done = await world.run([path], env=env, cwd="/", timeout_s=timeout_s, check=False, leaves_background=True)
     except CommandError as err:
         return FAILED, str(err)
     return (SUCCEEDED if done.status == 0 else FAILED), done.output

@@ -74,6 +74,7 @@ class RealNodeWorld:
         pass_fds: Sequence[int] = (),
         script_fd: int | None = None,
         check: bool = True,
+        leaves_background: bool = False,
     ) -> Completed:
         """See `NodeWorld.run`."""
         environment = _environment(env)
@@ -114,7 +115,8 @@ class RealNodeWorld:
                 # A background process that kept the pipe open must not hold the call up.
                 await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
             finally:
-                await _end_group(process)
+                if process.returncode is None or not leaves_background:
+                    await _end_group(process)
                 with contextlib.suppress(OSError):
                     (records / str(process.pid)).unlink()
                 texts: dict[IO[bytes] | None, str] = {stream.pipe: stream.close() for stream in streams}

@@ -53,6 +53,7 @@ class NodeWorld(Protocol):
         pass_fds: Sequence[int] = (),
         script_fd: int | None = None,
         check: bool = True,
+        leaves_background: bool = False,
     ) -> Completed:
         """Run a program to its end, without a shell, in a process group of the current call.
 
@@ -60,7 +61,8 @@ class NodeWorld(Protocol):
         the standard one). With *log_path*, output goes to that file instead; *stdin_path* is read and *stdout_path*
         (made anew) or *stdout_fd* written by the program itself, whatever their length. A shell script gets the
         descriptor *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero
-        status raises `CommandError` with the last lines of output.
+        status raises `CommandError` with the last lines of output. What the program has put into the background ends
+        with it, unless it *leaves_background*: the administrator's own scripts may, as in 3.1.
         """
         ...
 

@@ -95,6 +95,17 @@ def test_a_background_program_that_keeps_the_pipe_does_not_hold_the_call(world) 
     assert time.monotonic() - begun < 4
 
 
+def test_what_a_program_has_put_into_the_background_stays_where_it_may(world, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = f"(sleep 0.2; echo done >{told}) >/dev/null 2>&1 &"
+    asyncio.run(world.run(["sh", "-c", script], leaves_background=True))
+    assert wait_for(told) == "done\n"
+    told.unlink()
+    asyncio.run(world.run(["sh", "-c", script]))
+    time.sleep(0.4)
+    assert not told.exists()
+
+
 def test_a_spawned_process_outlives_whoever_started_it(world, tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"

@@ -62,7 +62,8 @@ def _keep(task: asyncio.Future[None]) -> None:
 async def _run_allowed(node: NodeState, directory: str, name: str, stdin: bytes) -> str:
     await _look_up(node, directory, name)
     try:
-        done = await node.world.run([f"{directory}/{name}"], env={}, stdin=stdin, timeout_s=SLOW_S, check=False)
+        words = [f"{directory}/{name}"]
+        done = await node.world.run(words, env={}, stdin=stdin, timeout_s=SLOW_S, check=False, leaves_background=True)
     except CommandError as err:
         raise ExecutionError(f"Command '{name}' failed: {err}") from err
     if done.status:

@@ -81,7 +81,8 @@ async def node_deactivate_master_ip(node: NodeState, asked: NodeDeactivateMaster
 
 
 async def _external(node: NodeState, master: MasterAddress, word: str) -> None:
-    await node.world.run([f"{node.paths.sysconf_dir}/{SCRIPT}", word], env=_variables(master))
+    program = f"{node.paths.sysconf_dir}/{SCRIPT}"
+    await node.world.run([program, word], env=_variables(master), leaves_background=True)
 
 
 def _variables(master: MasterAddress) -> dict[str, str]:

@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,26 @@ def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pyte
     for path, phase in (("../x", "pre"), ("instance-add", "during")):
         with pytest.raises(ParameterError):
             node.call("hooks_runner", path=path, phase=phase, env={})
+
+
+@pytest.mark.parametrize(
+    ("program", "call", "arguments"),
+    [
+        ("hooks/group-add-post.d/tell", "hooks_runner", {"path": "group-add", "phase": "post", "env": {}}),
+        ("restricted-commands/tell", "restricted_command", {"name": "tell"}),
+        ("node-repair-commands/tell", "repair_command", {"name": "tell", "input": ""}),
+    ],
+)
+def test_scripts_of_the_administrator_may_go_on_in_the_background(
+    node, tmp_path, program: str, call: str, arguments: dict[str, Any]
+) -> None:
+    told = tmp_path / "told"
+    node.program(f"/etc/ganeti/{program}", f"(sleep 0.1; echo done >{told}) >/dev/null 2>&1 &")
+    node.call(call, **arguments)
+    deadline = time.monotonic() + 10
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_node_says_which_hooks_it_has(node) -> None:

@@ -23,6 +23,7 @@ _SAID_BYTES = 64 * 1024
 READY, ASKED, KEEP, TAKE_BACK = "ready", "asked", "keep", "take back"
 """Words of a joining's conversation, besides the two requests and their answer."""
 
+_CHANGED_KEY = "IDENTIFICATION HAS CHANGED"
 _UNKNOWN_KEY = re.compile(r"Host key verification failed|IDENTIFICATION HAS CHANGED|host key is known", re.IGNORECASE)
 
 
@@ -56,6 +57,11 @@ class Remote:
         assert done is not None
         raise CommandError(self.explain(helper, done.returncode, done.stderr, last_words(done)))
 
+    @property
+    def known_as(self) -> str:
+        """Its name in known_hosts, as ssh writes it."""
+        return self.name if self.port == 22 else f"'[{self.name}]:{self.port}'"
+
     def begin(self, helper: str, *words: str) -> "Conversation":
         """Start *helper* there, to talk with it; raises `CommandError` where there is no ssh here."""
         return Conversation(self, helper, words)
@@ -80,6 +86,11 @@ class Remote:
 
     def explain(self, helper: str, status: int, errors: str, words: str) -> str:
         """One sentence for an exit *status* of ssh or the helper."""
+        if status == SSH_FAILED and _CHANGED_KEY in errors.upper():
+            return (
+                f"{self.name} shows another ssh host key than known_hosts has: make sure that this is right, as after "
+                f"a new installation, remove the old key (ssh-keygen -R {self.known_as}) and enter the new one"
+            )
         if status == SSH_FAILED and _UNKNOWN_KEY.search(errors):
             return (
                 f"The ssh host key of {self.name} is not known here: enter it into known_hosts, or add "

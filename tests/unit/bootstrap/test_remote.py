@@ -61,6 +61,13 @@ def test_an_unknown_key_is_told_with_the_remedy(tmp_path: Path) -> None:
         remote(tmp_path, recorder).run("prepare-node-join", "{}")
 
 
+def test_a_key_that_has_changed_is_not_called_unknown(tmp_path: Path) -> None:
+    changed = "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\nHost key verification failed."
+    recorder = Recorder((255, changed), (255, changed))
+    with pytest.raises(CommandError, match=r"another ssh host key than.*ssh-keygen -R '\[node2\]:2222'"):
+        remote(tmp_path, recorder).run("prepare-node-join", "{}")
+
+
 def test_without_the_check_nothing_is_remembered(tmp_path: Path) -> None:
     recorder = Recorder((0, ""))
     remote(tmp_path, recorder, check=False).run("prepare-node-join", "{}")

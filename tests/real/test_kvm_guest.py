@@ -50,6 +50,14 @@ def test_a_guest_beats_answers_and_obeys_the_power_button(lab: Lab, node: LabNod
     assert not [sentence for sentence in node.log if "is ended" in sentence]
 
 
+def test_a_guest_that_has_not_booted_yet_powers_off_once_it_has(lab: Lab, node: LabNode) -> None:
+    lab.start(node, lab.instance(NAME))
+    node.call("stop", name=NAME, timeout_s=60)
+    assert "POWER-BUTTON" in node.console(NAME)
+    assert not [sentence for sentence in node.log if "is ended" in sentence]
+    assert node.leftovers(NAME) == []
+
+
 def test_a_guest_outlives_its_daemon_and_can_be_reset(lab: Lab, node: LabNode) -> None:
     spec = lab.instance(NAME)
     lab.start(node, spec)

@@ -8,6 +8,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -56,6 +57,7 @@ from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, RUNNING, SHUTDO
 _STATUS_S = 5.0
 _QUIT_S = 15.0
 _POLL_S = 0.5
+_PRESS_AGAIN_S = 5.0
 _SERIAL_LOG_LIMIT_BYTES = 16 * 1024 * 1024
 _MIB = 1024 * 1024
 
@@ -332,27 +334,38 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
             raise HypervisorError(f"QEMU ended as {guest.name} began to run: {words or err}") from err
 
     async def _power_down(self, guest: GuestProcess, timeout_s: float) -> None:
-        """Press the power button and wait until the guest is off, or the time is over."""
+        """Press the power button until the guest is off, or the time is over: one that still boots misses a press."""
         deadline = self.world.now_s() + timeout_s
         try:
-            async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
-                state = state_of((await qmp.execute("query-status"))["status"])
-                if state not in (RUNNING, PAUSED):
-                    return
-                if state == PAUSED:
-                    await qmp.execute("cont")
-                await qmp.execute("system_powerdown")
+            if not await self._press(guest):
+                return
         except HypervisorError as err:
             self.world.log(f"instance {guest.name}: the power button does not work, it is ended: {err}")
             return
         known = record.read(self.places, guest.name)
         stays = known is not None and known.hvparams["user_shutdown"]
+        again = self.world.now_s() + _PRESS_AGAIN_S
         while (left := deadline - self.world.now_s()) > 0:
-            if await guest.wait_end(min(left, _POLL_S) if stays else left):
+            if await guest.wait_end(min(left, _POLL_S if stays else _PRESS_AGAIN_S)):
                 return
             if stays and (await self._describe(guest)).state == SHUTDOWN:
                 return
+            if self.world.now_s() >= again:
+                with suppress(HypervisorError):
+                    await self._press(guest)
+                again += _PRESS_AGAIN_S
         self.world.log(f"instance {guest.name} did not power off within {timeout_s:g} s, it is ended")
+
+    async def _press(self, guest: GuestProcess) -> bool:
+        """Press the power button; gives False where nothing runs that could feel it. Raises `HypervisorError`."""
+        async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
+            state = state_of((await qmp.execute("query-status"))["status"])
+            if state not in (RUNNING, PAUSED):
+                return False
+            if state == PAUSED:
+                await qmp.execute("cont")
+            await qmp.execute("system_powerdown")
+        return True
 
     async def _quit(self, guest: GuestProcess) -> None:
         """Let QEMU end in good order, so that its last writes are on the disk."""

@@ -24,9 +24,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory, guest_image):
         yield opened
 
 
-def new_disk(lab: Lab, number: int, image_format: str) -> AttachedDisk:
+def new_disk(lab: Lab, number: int, image_format: str, size: str = "16M") -> AttachedDisk:
     path = lab.directory / f"new-{number}.img"
-    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, str(path), "16M"], check=True)
+    subprocess.run(["qemu-img", "create", "-q", "-f", image_format, str(path), size], check=True)
     made = hypervisor_world.disk(path, 0, image_format)
     return replace(made, spec=replace(made.spec, uuid=f"5c0f0a52-8f1c-4a79-8f5f-00000000{number:04}"))
 
@@ -55,11 +55,11 @@ def test_a_disk_is_exchanged_under_its_guest(lab: Lab) -> None:
     spec = lab.instance(NAME)
     lab.start(first, spec)
     first.wait_beats(NAME)
-    target = new_disk(lab, 1, "qcow2")
+    target = new_disk(lab, 1, "qcow2", "12M")
     spec = exchange(first, spec, target)
     assert files_open(first) == ["new-1.img"]
     first.wait_beats(NAME)
-    last = new_disk(lab, 2, "raw")
+    last = new_disk(lab, 2, "raw", "12M")
     first.call("mirror_disks", spec=spec, targets=[last])
     first.call("give_up_exchange", spec=spec)
     assert files_open(first) == ["new-1.img"]

@@ -35,11 +35,30 @@ async def copy_disk(world: NodeWorld, source: AttachedDisk, target: AttachedDisk
     compare = ["qemu-img", "compare", "-q", "-f", source.image_format, "-F", target.image_format, *pair]
     if target.image_format == RAW and not is_zero:
         await in_thread(_clear_end, source, target)
-    for command in (copy, compare):
+    commands = [copy, compare]
+    if target.image_format != RAW:
+        commands = [*await in_thread(_growth, source, target), *commands]
+    for command in commands:
         try:
             await world.run(command, timeout_s=_TOOL_TIMEOUT_S)
         except CommandError as err:
             raise BlockDeviceError(f"{sentence}: {err}") from err
+
+
+def _growth(source: AttachedDisk, target: AttachedDisk) -> list[list[str]]:
+    """What makes the image *target* as large as the volume that it is made from, which has whole extents."""
+    try:
+        if source.image_format == RAW:
+            with open(source.path, "rb") as file:
+                size = os.lseek(file.fileno(), 0, os.SEEK_END)
+        else:
+            size = image_io.inspect(source.path, source.image_format) or 0
+        there = image_io.inspect(target.path, target.image_format) or 0
+    except OSError as err:
+        raise image_io.failed("read", source.path, err) from err
+    if size <= there:
+        return []
+    return [["qemu-img", "resize", "-q", "-f", target.image_format, target.path, str(size)]]
 
 
 def _clear_end(source: AttachedDisk, target: AttachedDisk) -> None:

@@ -110,6 +110,8 @@ class DiskExchange:
             users.let_guest_in(self._places, self._known, target)
         node["read-only"] = node["file"]["read-only"] = False
         await qmp.execute("blockdev-add", node)
+        if target.blockdev is None and os.path.isfile(target.path):
+            await _make_as_large(qmp, place.node_name, name)
         await qmp.execute(
             "blockdev-mirror",
             {"job-id": _job_id(place), "device": place.node_name, "target": name, "sync": "full"}
@@ -175,6 +177,14 @@ def _other_node(place: DiskPlace) -> str:
 async def _job(qmp: Qmp, place: DiskPlace) -> dict[str, Any] | None:
     jobs = await qmp.execute("query-jobs")
     return next((job for job in jobs if job["id"] == _job_id(place)), None)
+
+
+async def _make_as_large(qmp: Qmp, source: str, target: str) -> None:
+    """A volume is made of whole extents, so it may be larger than the image that was made for its disk."""
+    nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
+    sizes = {node["node-name"]: node["image"]["virtual-size"] for node in nodes if "image" in node}
+    if sizes[target] < sizes[source]:
+        await qmp.execute("block_resize", {"node-name": target, "size": sizes[source]})
 
 
 async def _has_node(qmp: Qmp, name: str) -> bool:

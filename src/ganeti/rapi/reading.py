@@ -2,8 +2,8 @@
 """What `/2` answers without a job: lists, objects, jobs, filters, queries (rapi, section 3)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -27,6 +27,13 @@ def _known_templates(shown: dict[str, Any]) -> dict[str, Any]:
             known = [name for name in policy[_TEMPLATES] if name in _TEMPLATES_OF_3_1]
             shown = {**shown, key: {**policy, _TEMPLATES: known}}
     return shown
+
+
+def _with_memory(beparams: Any) -> Any:
+    """Add the name that memory had before it had a minimum and a maximum: clients of 3.1 read it."""
+    if isinstance(beparams, dict) and "maxmem" in beparams:
+        return {**beparams, "memory": beparams["maxmem"]}
+    return beparams
 
 
 def _listed(words: str) -> list[str]:
@@ -102,6 +109,8 @@ class _Kind:
     key: str = "name"
     shown: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """Makes of an object what clients of 3.1 can read; None where all of it is."""
+    changed: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """As *shown*, for values of single fields: a long list can be sent as it comes then."""
 
     async def listed(self, luxi: Luxi, asked: Asked) -> Any:
         if not asked.flag("bulk"):
@@ -110,11 +119,12 @@ class _Kind:
         rows = await luxi.raw(self.call, [], list(self.fields), asked.flag("lock"), only_asks=True)
         if self.shown is not None:
             return [self.shown(dict(zip(self.fields, row, strict=True))) for row in msgspec.json.decode(rows)]
-        return RowsAsObjects(self.fields, rows)
+        return RowsAsObjects(self.fields, rows, self.changed)
 
     async def show(self, luxi: Luxi, asked: Asked) -> Any:
         [row] = await self.rows(luxi, asked, list(self.fields))
         shown = dict(zip(self.fields, row, strict=True))
+        shown |= {name: change(shown[name]) for name, change in self.changed.items()}
         if self.shown is not None:
             return self.shown(shown)
         return shown | {"secondary_ip": shown["sip"]} if self.owner == "node" else shown
@@ -138,7 +148,15 @@ class _Kind:
         ]
 
 
-_INSTANCES: Final = _Kind("/2/instances", "instance_name", "QueryInstances", INSTANCE_FIELDS, "instance", "id")
+_INSTANCES: Final = _Kind(
+    "/2/instances",
+    "instance_name",
+    "QueryInstances",
+    INSTANCE_FIELDS,
+    "instance",
+    "id",
+    changed={"beparams": _with_memory},
+)
 _NODES: Final = _Kind("/2/nodes", "node_name", "QueryNodes", NODE_FIELDS, "node", "id")
 _GROUPS: Final = _Kind("/2/groups", "group_name", "QueryGroups", GROUP_FIELDS, "nodegroup", shown=_known_templates)
 _NETWORKS: Final = _Kind("/2/networks", "network_name", "QueryNetworks", NETWORK_FIELDS, "network")
@@ -147,8 +165,11 @@ _NETWORKS: Final = _Kind("/2/networks", "network_name", "QueryNetworks", NETWORK
 class RowsAsObjects:
     """A long list, whose rows become objects while they are sent: values pass as they came."""
 
-    def __init__(self, fields: Sequence[str], rows: msgspec.Raw) -> None:
+    def __init__(
+        self, fields: Sequence[str], rows: msgspec.Raw, changed: Mapping[str, Callable[[Any], Any]] | None = None
+    ) -> None:
         self._keys = [b"%s:" % msgspec.json.encode(name) for name in fields]
+        self._changed = [(fields.index(name), change) for name, change in (changed or {}).items()]
         self._rows = msgspec.json.decode(rows, type=list[msgspec.Raw])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -162,6 +183,8 @@ class RowsAsObjects:
 
     def _object(self, row: msgspec.Raw) -> bytes:
         values = _VALUES.decode(row)
+        for index, change in self._changed:
+            values[index] = msgspec.Raw(msgspec.json.encode(change(msgspec.json.decode(values[index]))))
         return b"{%s}" % b",".join([key + bytes(value) for key, value in zip(self._keys, values, strict=True)])
 
 

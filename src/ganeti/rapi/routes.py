@@ -26,6 +26,8 @@ class Shape:
     """Other names of keys of the body, and of query arguments."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Values that no request may give."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values of parameters that the opcode needs and a request may leave out."""
     legacy: tuple[str, ...] = ()
     """Query arguments of an older form of the request: where one is given, the body is ignored."""
     comma_lists: tuple[str, ...] = ()
@@ -41,8 +43,10 @@ _SHAPES: Final = {
     "PUT /2/groups/[group_name]/modify": Shape(aliases=_CUSTOM),
     f"PUT {_INSTANCE}/modify": Shape(aliases=_CUSTOM),
     f"DELETE {_INSTANCE}": Shape(fixed={"ignore_failures": False}),
-    f"POST {_INSTANCE}/reboot": Shape(aliases={"type": "reboot_type"}),
+    f"POST {_INSTANCE}/reboot": Shape(aliases={"type": "reboot_type"}, defaults={"reboot_type": "hard"}),
     f"PUT {_INSTANCE}/startup": _NO_BODY,
+    f"PUT {_INSTANCE}/activate-disks": _NO_BODY,
+    f"PUT {_INSTANCE}/deactivate-disks": _NO_BODY,
     f"GET {_INSTANCE}/info": Shape(body=False, aliases={}),
     f"PUT {_INSTANCE}/export": Shape(aliases={"destination": "target_node"}),
     f"POST {_INSTANCE}/reinstall": Shape(aliases={"os": "os_type"}),

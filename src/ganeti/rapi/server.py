@@ -161,10 +161,13 @@ class Api:
         return await self.third.answer(handler, template, turn)
 
     def _admit(self, request: HttpRequest, access: str, handled: _Handled) -> None:
-        """Raises `RequestRefused` for who may not do this."""
+        """Raises `RequestRefused` for who may not do this, and for wrong credentials where anybody may.
+
+        Programs learn from such a request whether their password is right.
+        """
+        handled.caller = caller = self._callers.of(request)
         if access == "open" or (access == "read" and not self._needs_login):
             return
-        handled.caller = caller = self._callers.of(request)
         if caller is ANYBODY:
             raise login_needed()
         if not caller.has_right(access):

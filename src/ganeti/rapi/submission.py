@@ -10,6 +10,7 @@ import msgspec
 from ganeti.base.errors import GanetiError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.parameter import local
+from ganeti.master.queue.dependencies import resolve
 from ganeti.model.parameters import NODE_PARAMETERS
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked, flag
@@ -22,7 +23,7 @@ _ROLES: Final = {
     "offline": {"offline": True},
 }
 _OF_A_CREATION: Final = {"name": "instance_name", "os": "os_type"}
-_OF_THE_API: Final = frozenset(("dry_run", "reason", "debug_level", "priority", "comment"))
+_OF_THE_API: Final = frozenset(("dry_run", "reason", "priority"))
 """Parameters of all opcodes that a body does not give."""
 _LOCAL_OF_NODES: Final = frozenset(parameter.name for parameter in NODE_PARAMETERS if not parameter.remote)
 
@@ -59,7 +60,8 @@ def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns:
     refuse_local(operation, plain)
     plain |= {"OP_ID": operation.op_id, "reason": _reason(route, asked, now_ns)}
     try:
-        return decode(plain).to_plain()
+        resolve(plain.get("depends"), None)
+        return decode({**route.shape.defaults, **plain}).to_plain()
     except GanetiError as err:
         raise RequestRefused(400, str(err)) from err
 

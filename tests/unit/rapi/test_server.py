@@ -159,6 +159,16 @@ def test_reading_may_need_a_login_too(luxi, users):
     assert send(api, "GET", "/version", headers=login("bob"))[0] == 200
 
 
+def test_wrong_credentials_are_refused_where_anybody_may_read(api: Api, luxi: Luxi) -> None:
+    for path in ("/", "/version", "/2/nodes"):
+        status, _, reply = send(api, "GET", path, headers=login("alice", "wrong"))
+        assert (status, reply.headers["WWW-Authenticate"]) == (401, 'Basic realm="Ganeti Remote API"')
+        assert send(api, "GET", path, headers=login("carol"))[0] == 401
+    assert luxi.asked == []
+    luxi.gives = []
+    assert send(api, "GET", "/2/nodes", headers=login("nobody"))[0] == 200
+
+
 def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
     now = [0.0]
     api = Api(luxi, Callers(users, now_s=lambda: now[0]))
@@ -194,6 +204,11 @@ def test_parameters_come_from_path_arguments_and_body(api, luxi):
         ("POST", "/2/nodes/n/powercycle?force=1", None, {"node_name": "n", "force": True}),
         ("DELETE", "/2/tags?tag=a", None, {"kind": "cluster", "tags": ["a"]}),
         ("POST", "/2/instances/i/reboot?type=soft", None, {"reboot_type": "soft"}),
+        ("POST", "/2/instances/i/reboot", None, {"reboot_type": "hard"}),
+        ("POST", "/2/instances/i/reboot", {"shutdown_timeout": 3}, {"reboot_type": "hard", "shutdown_timeout": 3}),
+        ("PUT", "/2/instances/i/activate-disks", {"of": "no use"}, {"instance_name": "i"}),
+        ("PUT", "/2/instances/i/deactivate-disks?force=1", ["no use"], {"instance_name": "i", "force": True}),
+        ("POST", "/2/groups", {"name": "g", "comment": "why", "debug_level": 1}, {"comment": "why", "debug_level": 1}),
         ("PUT", "/2/nodes/n/role?force=1", "drained", {"drained": True, "force": True, "offline": None}),
         ("GET", "/2/instances/i/info?static=1", None, {"instances": ["i"], "static": True}),
         ("DELETE", "/2/instances/i", None, {"instance_name": "i", "ignore_failures": False}),
@@ -212,6 +227,10 @@ def test_what_is_irregular(api, luxi, method, target, body, expected):
         ("POST", "/2/groups", [], 400),
         ("POST", "/2/groups", {"name": "g", "group_name": "h"}, 400),
         ("POST", "/2/groups", {"name": 1}, 400),
+        ("POST", "/2/groups", {"name": "g", "depends": [[1]]}, 400),
+        ("POST", "/2/groups", {"name": "g", "depends": [["one", ["success"]]]}, 400),
+        ("POST", "/2/groups", {"name": "g", "depends": [[-1, ["success"]]]}, 400),
+        ("POST", "/2/groups", {"name": "g", "priority": 5}, 400),
         ("POST", "/2/instances", {"name": "i"}, 400),
         ("POST", "/2/instances", {"__version__": 0, "name": "i"}, 400),
         ("DELETE", "/2/instances/i", {"ignore_failures": True}, 400),
@@ -265,6 +284,17 @@ def test_lists_and_objects(api, luxi):
     luxi.gives = [["success"], None]
     wait = send(api, "GET", "/2/jobs/9/wait", {"fields": ["status"]})
     assert wait[1] == {"job_info": ["success"], "log_entries": None}
+
+
+def test_memory_of_instances_has_the_old_name_too(api: Api, luxi: Luxi) -> None:
+    memory = {"maxmem": 512, "minmem": 128}
+    row = [memory if name == "beparams" else None for name in INSTANCE_FIELDS]
+    luxi.gives = [row]
+    for path in ("/2/instances/web1", "/2/instances?bulk=1"):
+        told = send(api, "GET", path)[1]
+        shown = told[0] if isinstance(told, list) else told
+        assert shown["beparams"] == memory | {"memory": 512}
+        assert shown["custom_beparams"] is None
 
 
 def test_a_reinstallation_is_a_chain(api: Api, luxi: Luxi) -> None:

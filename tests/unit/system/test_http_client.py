@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.node.certificates import Authority, create_authority, digest, issue_node_certificate
@@ -77,6 +80,20 @@ async def ask(client: HttpClient, port: int) -> int | str:
         except BrokenError as err:
             if not err.has_other:
                 return err.reason
+
+
+def test_the_connection_to_a_node_has_a_small_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LuxiD and WConfD have one to each of 1,000 nodes."""
+    bed = Bed(tmp_path)
+    monkeypatch.setattr(SSLProtocol, "max_size", 256 * 1024)
+
+    async def story() -> int:
+        client = HttpClient(lambda: client_contexts(bed.paths), lambda name: ADDRESS)
+        assert isinstance(await ask(client, 1), str), "nobody listens there"
+        await client.close()
+        return SSLProtocol.max_size
+
+    assert asyncio.run(story()) <= 32 * 1024
 
 
 def test_a_refused_certificate_is_followed_by_the_former_ones(tmp_path: Path) -> None:

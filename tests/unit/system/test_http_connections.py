@@ -10,6 +10,7 @@ import pytest
 
 from ganeti.base.errors import NodeTimeoutError
 from ganeti.system.http_client import BrokenError, HttpClient
+from ganeti.system.http_connections import ConnectError, Place, Pool, Request
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -193,3 +194,36 @@ def test_a_piece_that_cannot_be_read_is_why_there_is_no_answer():
 
     play(Server(OK), story)
     gc.collect()
+
+
+class Dark(Pool):
+    """Some places take no connection, and do not say so."""
+
+    async def _connected(self, place: Place, within_s: float) -> Any:
+        if place.host.startswith("dark"):
+            await asyncio.sleep(within_s)
+            raise ConnectError(None)
+        return await super()._connected(place, within_s)
+
+
+def test_places_that_are_known_to_be_dark_leave_room_for_the_others() -> None:
+    server = Server(OK, OK)
+
+    async def story(client: HttpClient, port: int) -> Any:
+        pool = Dark(None, most=2, kept_s=1.0)
+        dark = [Place(f"dark{number}", "127.0.0.1", port) for number in range(2)]
+        request = Request("POST", "/version", {}, b"{}")
+        for place in dark:
+            with pytest.raises(ConnectError):
+                await pool.exchange(place, request, 0.001)
+        waiting = [asyncio.ensure_future(pool.exchange(place, request, 60.0)) for place in dark]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(5.0):
+                return await pool.exchange(Place("node1", "127.0.0.1", port), request, 5.0)
+        finally:
+            for each in waiting:
+                each.cancel()
+            pool.close()
+
+    assert play(server, story) == (200, b"ok")

@@ -66,7 +66,8 @@ def reason_trail(call: Invocation) -> list[list[Any]]:
 def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
     """Submit one job, of one opcode as a rule; give the result of the last, or `SUBMITTED` with ``--submit``.
 
-    With ``--plan`` nothing is submitted: what it would do is printed.
+    So it does with ``--dry-run``, when the check has ended well: what is only checked has no result. With ``--plan``
+    nothing is submitted: what it would do is printed.
     """
     if call.get("plan"):
         _plan(call, opcodes)
@@ -78,7 +79,8 @@ def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
         if not call.get("print_jobid"):
             out(f"JobID: {job_id}")
         return SUBMITTED
-    return wait(call.client, job_id)[-1]
+    result = wait(call.client, job_id)[-1]
+    return SUBMITTED if call.get("dry_run") else result
 
 
 def _plan(call: Invocation, opcodes: Iterable[Opcode]) -> None:
@@ -99,7 +101,10 @@ def run(call: Invocation, opcode: Opcode) -> int:
 
 def ask(call: Invocation, opcode: Opcode, log: list[Any] | None = None) -> Any:
     """Run an opcode that only reads, without the options of jobs; its log is not shown, but put into *log*."""
-    job_id = _submit(call.client, "SubmitJob", [prepare(call, opcode)])
+    full = prepare(call, opcode)
+    if "dry_run" not in opcode:
+        full.pop("dry_run", None)  # it changes nothing anyhow, and is asked for its result
+    job_id = _submit(call.client, "SubmitJob", [full])
     return wait(call.client, job_id, silent=True, log=log)[0]
 
 

@@ -100,6 +100,30 @@ def test_failures_read_as_in_3_1(gnt, master, error, text):
     assert (ran.status, ran.err) == (1, text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gnt-cluster verify --dry-run",
+        "gnt-node restricted-command --dry-run check node1",
+        "gnt-group evacuate --dry-run green",
+    ],
+)
+def test_what_was_only_checked_has_no_result(gnt, master, line: str) -> None:
+    nodes = [[[0, value] for value in ("node1", "10.0.0.1", "10.0.0.1", False, False, 22, "green")]]
+    master.answers["Query"] = {"fields": [], "data": nodes}
+    master.job(None)
+    ran = gnt(line)
+    assert (ran.status, ran.out, ran.err) == (0, "", "")
+    assert master.submitted()[0]["dry_run"] is True
+
+
+@pytest.mark.parametrize("line", ["gnt-node volumes --dry-run", "gnt-node list-storage --dry-run -t file"])
+def test_what_only_reads_reads_all_the_same(gnt, master, line: str) -> None:
+    master.job([])
+    assert gnt(line).status == 0
+    assert "dry_run" not in master.submitted()[0]
+
+
 def test_a_later_opcode_that_fails_says_so(gnt, master):
     with pytest.raises(jobs.ServerError) as caught:
         jobs.results_of(3, ["error", ["success", "error"], [None, ["OpExecError", ["no luck"]]]])

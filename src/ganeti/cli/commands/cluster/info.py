@@ -190,6 +190,8 @@ def verify(call: Invocation) -> int:
     }
     batch = jobs.Batch(call)
     result = jobs.submit_or_wait(call, opcode)
+    if result is jobs.SUBMITTED:
+        return 0
     for ok, job in result["jobs"]:
         batch.adopt(bool(ok), job)
     status = batch.finish()

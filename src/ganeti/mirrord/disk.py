@@ -224,7 +224,8 @@ class Disk:
     async def admit(self, wanted: Connect) -> int:
         """The turn in which *wanted* may write to this copy; raises `BlockDeviceError` where it may not.
 
-        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now.
+        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now. A
+        storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already.
         """
         async with self._lock:
             generation = self._record.kept.generation
@@ -237,7 +238,7 @@ class Disk:
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} was opened anew on this node: it is to be marked first"
                 )
-            await self.link.finish(self._daemon)
+            await self._shut_out()
             return self.link.turn
 
     async def note_loss(self) -> None:

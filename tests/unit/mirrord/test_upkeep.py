@@ -28,10 +28,11 @@ from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.actions.verify import _disk_fault
+from ganeti.node.hypervisors.kvm.qmp import QmpTimeoutError
 from ganeti.node.storage.image_files import ImageFileTemplate
 from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY, Kept, Opened, State
+from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY, Connect, Kept, Opened, State
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.boot import process_start
 
@@ -341,3 +342,24 @@ def test_a_node_says_of_a_copy_that_it_is_not_served(tmp_path: Path, monkeypatch
     state = replace(state, serves=True)
     found = asyncio.run(driver.find(disk))
     assert found is not None and not found.is_degraded and not _disk_fault(found, 8)
+
+
+def test_one_that_hangs_on_the_secondary_is_replaced_when_the_primary_comes_back(played: Any) -> None:
+    """It may yet write what came over an earlier connection."""
+
+    async def story(node: _Node) -> None:
+        async def hang() -> None:
+            raise QmpTimeoutError("QEMU does not answer")
+
+        await node.disk.open(node.opened(SECONDARY))
+        wanted = Connect(uuid="disk", generation=5, session=node.disk.opened.session)
+        node.daemon.withdraw_export = hang  # type: ignore[method-assign]
+        first = await node.disk.admit(wanted)
+        assert node.daemon.starts == ["disk-0"], "it holds nothing of another connection"
+        node.disk.link.has_served = True
+        assert await node.disk.admit(wanted) > first
+        assert node.daemon.starts == ["disk-0", "disk-0"] and not node.disk.link.has_served
+        assert node.disk.opened.session == wanted.session and node.disk.state().serves
+        await node.disk.close()
+
+    played(story)

@@ -72,7 +72,9 @@ class Joining:
             "is_alone": True,
         }
         from ganeti.bootstrap import node_call  # noqa: F401  # slow to import: while the machine is reached
+        from ganeti.bootstrap.own_mastership import promised_epoch
 
+        asked["epoch"] = promised_epoch(self._machine.paths)
         self._talk.hear_first(ANSWER_WITHIN_S)
         self._is_asked = True
         self._talk.say(asked)

@@ -29,6 +29,7 @@ from ganeti.bootstrap import join_input
 from ganeti.bootstrap.join import ClusterFiles, check_answers, claim, prepare_request, resolve_joining, setup_request
 from ganeti.bootstrap.joining_machine import JoiningMachine, settle
 from ganeti.bootstrap.machine import Machine
+from ganeti.bootstrap.own_mastership import promised_epoch
 from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK
 from ganeti.system.environment import any_address
 from ganeti.system.ip_socket import listen_at
@@ -139,6 +140,7 @@ def offer(options: Mapping[str, Any], tell: Callable[[str], None]) -> TokenJoini
         "setup": setup_request(cluster, name, address),
         "is_member": cluster.has(name),
         "is_alone": True,
+        "epoch": promised_epoch(machine.paths),
     }
     context = _server_context(machine.paths.server_cert)
     secret = secrets.token_bytes(_SECRET_BYTES)

@@ -19,6 +19,7 @@ from ganeti.base.clocks import clock_fault
 from ganeti.base.errors import UNREADABLE_JSON, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import host_name_fault
 from ganeti.base.paths import Paths
+from ganeti.bootstrap.own_mastership import promised_epoch
 from ganeti.bootstrap.ssh_keys import HOST_KEY_KINDS, key_to_make, same_key
 from ganeti.node.ssh_key_lines import is_node_uuid, is_public_key
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
@@ -67,6 +68,7 @@ class _Joining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     setup: msgspec.Raw
     is_member: bool | None = None
     is_alone: bool = False
+    epoch: int = 0
 
 
 class NodePem(msgspec.Struct, frozen=True):
@@ -102,11 +104,13 @@ class JoiningRequest(msgspec.Struct, frozen=True):
     """Whether the cluster has a node of this name, by what the master says."""
     is_alone: bool = False
     """Whether the master has no other process that talks to this machine."""
+    epoch: int = 0
+    """That of the master; 0 where it is not known."""
 
 
 def decode_joining(data: bytes) -> JoiningRequest:
     given = decode(data, _Joining)
-    return JoiningRequest(bytes(given.prepare), bytes(given.setup), given.is_member, given.is_alone)
+    return JoiningRequest(bytes(given.prepare), bytes(given.setup), given.is_member, given.is_alone, given.epoch)
 
 
 def check_cluster_name(name: str, paths: Paths) -> None:
@@ -119,6 +123,17 @@ def check_cluster_name(name: str, paths: Paths) -> None:
     if mine and mine != name:
         raise PrerequisiteError(
             f"This machine belongs to the cluster '{mine}', not to '{name}': remove it there, or run node-cleanup here",
+            WRONG_STATE,
+        )
+
+
+def check_epoch(masters: int, paths: Paths) -> None:
+    """Refuse a machine that obeys a later master than the one that adds it: it would take none of its calls."""
+    mine = promised_epoch(paths)
+    if 0 < masters < mine:
+        raise PrerequisiteError(
+            f"This machine obeys the master of a later epoch ({mine}) than that of the one that adds it ({masters}): "
+            "if the one that adds it is the right one, run node-cleanup here, then add it again",
             WRONG_STATE,
         )
 

@@ -38,6 +38,7 @@ class JoiningMachine:
         keys, setup = join_input.decode(request.prepare, PrepareJoin), join_input.decode(request.setup, DaemonSetup)
         given_up_by = setup.cluster_name if request.is_alone else ""
         settle_former(machine, is_member=request.is_member, given_up_by=given_up_by)
+        join_input.check_epoch(request.epoch, machine.paths)
         prepare_join.check(keys, machine.paths)
         pem = daemon_setup.check(setup, machine)
         self._attempt = attempt = Attempt.begin(machine, setup.cluster_name)

@@ -13,6 +13,7 @@ import msgspec
 
 from ganeti.base.errors import NodeUnreachableError, from_wire
 from ganeti.base.paths import NODED_PORT, Paths
+from ganeti.bootstrap.own_mastership import promised_epoch
 from ganeti.model.node_calls import Answer, NodeRequest
 from ganeti.model.node_calls.node import Version
 from ganeti.ports.nodes import read_answer
@@ -43,7 +44,7 @@ def ask_node(paths: Paths, address: str, request: NodeRequest[Answer], timeout_s
 
     Raises `NodeUnreachableError`, or the error the node gave.
     """
-    head = {"epoch": _epoch(paths), "job": 0, "attempt": 0, "step": 0}
+    head = {"epoch": promised_epoch(paths), "job": 0, "attempt": 0, "step": 0}
     body = msgspec.json.encode({**head, "arguments": request.arguments()})
     answer = _send(paths, address, request.call, body, timeout_s)
     if not isinstance(answer, list) or len(answer) != 2:
@@ -90,12 +91,3 @@ def wait_for_node_daemon(paths: Paths, address: str, timeout_s: float) -> int:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
-
-
-def _epoch(paths: Paths) -> int:
-    """The highest epoch this node has seen: a call that changes something must not come from a lower one."""
-    try:
-        with open(paths.epoch_file, encoding="utf-8") as file:
-            return int(json.load(file).get("epoch", 0))
-    except (OSError, ValueError):
-        return 0

@@ -144,6 +144,11 @@ def _file(path: str) -> _Copy | None:
         return None
 
 
+def promised_epoch(paths: Paths) -> int:
+    """The highest epoch this node has seen: a call that changes something must not come from a lower one."""
+    return _promise(paths.epoch_file)[0]
+
+
 def _promise(path: str) -> tuple[int, str]:
     try:
         with open(path, "rb") as file:

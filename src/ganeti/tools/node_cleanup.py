@@ -2,6 +2,7 @@
 """`node-cleanup`: makes a machine that was a node forget its cluster, and keeps a copy (command line, section 3)."""
 
 import argparse
+import asyncio
 import os
 import sys
 import tarfile
@@ -12,6 +13,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.bootstrap.attempt import Attempt, settle_former
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
+from ganeti.noded.master_ending import give_up_address
 from ganeti.tools.joining import this_machine
 
 NAME = "node-cleanup"
@@ -40,6 +42,7 @@ def clean_up(machine: Machine, *, backup: bool) -> None:
     """Stop the daemons, keep a copy of the data directory beside it, then empty it."""
     settle_former(machine)
     machine.daemon_util("stop-all")
+    asyncio.run(give_up_address(machine.paths))
     data_dir = machine.paths.data_dir
     if backup and os.path.isdir(data_dir) and os.listdir(data_dir):
         copy = f"{data_dir}-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz"

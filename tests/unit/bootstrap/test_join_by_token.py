@@ -36,7 +36,7 @@ from ganeti.bootstrap import join_by_token as joining
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the tests were started with
 listen = joining._listen
-machine = SimpleNamespace(paths=SimpleNamespace(server_cert=sys.argv[1]), hostname="127.0.0.1")
+machine = SimpleNamespace(paths=SimpleNamespace(server_cert=sys.argv[1], epoch_file=""), hostname="127.0.0.1")
 joining.Machine = SimpleNamespace(here=lambda: machine)
 joining.ClusterFiles = lambda paths: SimpleNamespace(has=lambda name: False)
 joining.resolve_joining = lambda *_: ("node2", "10.77.0.2")

@@ -452,6 +452,19 @@ def test_one_connection_sets_everything_up(begin: Any, node: Any, tmp_path: Path
     ]
 
 
+def test_a_machine_that_obeys_a_later_master_is_refused(begin: Any, tmp_path: Path) -> None:
+    """Made master without a vote, and not by this cluster's nodes: it would take no call of the one that adds it."""
+    for root, epoch in ((tmp_path, 3), (tmp_path / "node2", 1263413)):
+        (root / "var/lib/ganeti").mkdir(parents=True, exist_ok=True)
+        (root / "var/lib/ganeti/noded-epoch.json").write_text(f'{{"epoch": {epoch}, "holder": "node2-uuid"}}')
+    before = pretend.tree(tmp_path / "node2")
+    joining = begin()
+    with pytest.raises((CommandError, PrerequisiteError), match=r"later epoch \(1263413\).*\(3\).*node-cleanup"):
+        joining.set_up()
+    joining.close()
+    assert pretend.tree(tmp_path / "node2") == before
+
+
 def test_a_machine_that_leaves_while_its_daemons_start_has_none(node: Any) -> None:
     """ConfD and MonD start after the command has ended: another may take the node out meanwhile."""
     start_answering(node)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ganeti.base.paths import Paths
 from ganeti.tools import node_cleanup, node_daemon_setup, prepare_node_join
 
 
@@ -64,11 +65,18 @@ def test_cleanup_wants_to_be_sure_and_keeps_a_copy(
     (data_dir / "queue/job-1").write_text("{}")
     (data_dir / "server.pem").write_text("key")
     (data_dir / "own").mkdir()
+    given_up: list[bool] = []
+
+    async def give_up(paths: Paths) -> None:
+        given_up.append((data_dir / "server.pem").exists())
+
+    monkeypatch.setattr(node_cleanup, "give_up_address", give_up)
     assert node_cleanup.main([]) == 1
     assert "--yes-do-it" in capsys.readouterr().err
     assert (data_dir / "server.pem").exists()
     monkeypatch.setattr(node_cleanup.Machine, "daemon_util", lambda self, *words, **_: None)
     assert node_cleanup.main(["--yes-do-it"]) == 0
     assert [path.name for path in data_dir.iterdir()] == ["own"]
+    assert given_up == [True], "the address is named in a file that goes"
     [copy] = data_dir.parent.glob("ganeti-*.tar.gz")
     assert copy.stat().st_mode & 0o777 == 0o600

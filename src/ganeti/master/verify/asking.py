@@ -136,6 +136,8 @@ def node_checks(
         checks["user-scripts"] = [MASTER_IP_SCRIPT]
     if node.uuid == cluster.master_node:
         checks["oob-paths"] = _oob_programs(view)
+    elif not cluster.use_external_mip_script:
+        checks["held-addresses"] = [cluster.master_ip]
     if not node.vm_capable:
         return checks
     hypervisors = {

@@ -79,6 +79,12 @@ def network(report: NodeReport) -> Iterator[Finding]:
         yield Finding("ENODENET", name, f"tcp communication with node '{other}': {reason}")
     if report.found.master_ip is False:
         yield Finding("ENODENET", name, "the master node's IP is not reachable")
+    for address in report.found.held_addresses or []:
+        yield Finding(
+            "ENODENET",
+            name,
+            f"has the cluster's address {address}, which only the master may have: take it off (ip address del)",
+        )
     missing = report.found.bridges
     if missing:
         yield Finding("ENODENET", name, f"missing bridges: {', '.join(missing)}")

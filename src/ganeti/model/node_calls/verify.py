@@ -65,6 +65,7 @@ class NodeChecks(
     """Hypervisors."""
     master_address: MasterAddress | None = None
     master_ip: NodeAddress | None = None
+    held_addresses: list[str] | None = None
     nodelist: list[NodeAddress] | None = None
     node_net_test: list[NodeAddress] | None = None
     oob_paths: list[str] | None = None
@@ -150,6 +151,8 @@ class NodeFindings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", om
     """Why this node could not carry the cluster's address so; empty where it could."""
     master_ip: bool | None = None
     """Whether this node reaches it."""
+    held_addresses: list[str] | None = None
+    """Those that this node has itself."""
     nodelist: dict[str, str] | None = None
     """Sentence by node whose daemon does not answer at its primary address."""
     node_net_test: dict[str, str] | None = None

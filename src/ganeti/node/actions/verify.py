@@ -253,6 +253,10 @@ async def _master_ip(node: NodeState, value: NodeAddress) -> bool:
     return owns_address(value.primary_ip) or await _reach(value.primary_ip, value.port) is None
 
 
+async def _held_addresses(node: NodeState, value: list[str]) -> list[str]:
+    return [] if node.paths.root else [ip for ip in value if owns_address(ip)]
+
+
 async def _nodelist(node: NodeState, value: list[NodeAddress]) -> dict[str, str]:
     return await _unreached(value, lambda address: [address.primary_ip])
 
@@ -373,6 +377,7 @@ _CHECKS: dict[str, Callable[[NodeState, Any], Awaitable[Any]]] = {
     "hvinfo": _hvinfo,
     "master_address": _master_address,
     "master_ip": _master_ip,
+    "held_addresses": _held_addresses,
     "nodelist": _nodelist,
     "node_net_test": _node_net_test,
     "oob_paths": _oob_paths,

@@ -142,6 +142,7 @@ def test_a_healthy_cluster_is_told_in_the_lines_of_3_1() -> None:
         (on("node3", bridges=["br0", "br1"]), "ENODENET:node:node3:missing bridges: br0, br1"),
         (on("node3", node_net_test={"node1": "no route"}), "ENODENET:node:node3:tcp communication with node 'node1'"),
         (on("node3", master_ip=False), "ENODENET:node:node3:the master node's IP"),
+        (on("node3", held_addresses=["10.77.0.100"]), "ENODENET:node:node3:has the cluster's address 10.77.0.100"),
         (on("node2", client_cert="other"), "ECLUSTERCLIENTCERT:cluster:None:the certificate of node node2"),
         (on("node3", client_cert=""), "ECLUSTERCLIENTCERT:cluster:None:node node3 has no client certificate"),
         (on("node3", hypervisor={"pretend": ["no emulator"]}), "ENODEHV:node:node3:hypervisor pretend verify failure"),

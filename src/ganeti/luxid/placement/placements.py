@@ -108,10 +108,17 @@ class Placements:
         """
         if isinstance(request, CountCapacity):
             return await self._count(request)
+        if isinstance(request, BalanceStep):
+            request = msgspec.structs.replace(request, stay=[*request.stay, *self._never_live()])
         answer = await self._place(request, owner, FRESH_S, why)
         if not answer["success"] and self._stale(request, RECENT_S):
             answer = await self._place(request, owner, RECENT_S, why)
         return answer
+
+    def _never_live(self) -> list[str]:
+        """Instances whose guests would be stopped to be moved, which nobody does to make a cluster more even."""
+        bound = {name for name, traits in self._catalogue.hypervisors.items() if not traits.can_migrate}
+        return [each.name for each in self._view.instances() if each.hypervisor in bound and each.admin_state == "up"]
 
     @serves(DescribeForAllocator)
     async def describe(self, asked: DescribeForAllocator) -> AllocatorInput:

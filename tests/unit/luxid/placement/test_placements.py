@@ -2,6 +2,7 @@
 """LuxiD's placements over a real WConfD and a real worker; the nodes answer from the test."""
 
 import asyncio
+import dataclasses
 import json
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.node_answers import facts
-from tests.fakes.sample_cluster import catalogue, configuration
+from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from tests.fakes.wconfd import fast_directory, prepare, running_wconfd, until
 
 from ganeti.base.errors import GanetiError, LockError, NodeUnreachableError
@@ -23,7 +24,7 @@ from ganeti.model.ipolicy import full_policy
 from ganeti.model.locks import node_lock
 from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance
-from ganeti.model.placement_requests import Allocate, Relocate
+from ganeti.model.placement_requests import Allocate, BalanceStep, Relocate
 from ganeti.model.promises import Promise
 from ganeti.ports.luxid import DescribeForAllocator
 from ganeti.ports.nodes import NodeAnswer
@@ -136,6 +137,29 @@ def test_who_asks_again_gets_its_own_room_again():
         found.daemon.die(owner)
         with pytest.raises(LockError):
             await found.place("web1", owner=owner)
+
+    run(scenario)
+
+
+def test_what_would_be_stopped_to_move_is_not_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(found):
+        asked: list[Any] = []
+
+        async def place(request: Any, *_: Any) -> dict[str, Any]:
+            asked.append(request)
+            return {"success": True}
+
+        placements, known = found.placements, catalogue()
+        config = configuration()
+        for name, state in (("web1", "up"), ("web2", "down")):
+            add_instance(config, name, admin_state=state)
+        monkeypatch.setattr(Placements, "_view", config)
+        monkeypatch.setattr(placements, "_place", place)
+        await placements.place(BalanceStep(stay=["web9"]), None)
+        traits = dataclasses.replace(known.hypervisors["pretend"], can_migrate=False)
+        placements._catalogue = dataclasses.replace(known, hypervisors={"pretend": traits})
+        await placements.place(BalanceStep(stay=["web9"]), None)
+        assert [each.stay for each in asked] == [["web9"], ["web9", "web1"]]
 
     run(scenario)
 

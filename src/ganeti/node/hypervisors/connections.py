@@ -296,6 +296,6 @@ async def _run_script(
         text = " ".join(str(part) for part in value) if isinstance(value, list) else value
         env[f"NETWORK_{key.upper()}"] = "" if text is None else str(text)
     try:
-        await world.run([script], env=env, timeout_s=60)
+        await world.run([script], env=env, timeout_s=60, leaves_background=True)
     except CommandError as err:
         raise HypervisorError(f"The script {script} failed for {device} of NIC {nic.index}: {err}") from err

@@ -19,6 +19,8 @@ LONG_S = 1800.0
 _LONG = ("create", "grow", "remove", "snapshot")
 _LOGGED = ("create", "grow", "remove", "setinfo", "snapshot")
 """Their output goes to a file; of the others it is read."""
+_SERVING = ("attach", "open")
+"""These may start what serves the volume from then on."""
 NOT_OF_PROVIDERS = ("access",)
 """Disk parameters that the provider is not told."""
 
@@ -66,6 +68,7 @@ class Provider:
                 cwd=self.directory,
                 log_path=log_path,
                 check=False,
+                leaves_background=script in _SERVING,
             )
         except CommandError as err:
             raise BlockDeviceError(f"Provider {self.name}, volume {volume_of(disk)}: {err}") from err

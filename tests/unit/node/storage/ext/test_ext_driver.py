@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Providers of external storage that say no, hang or lie; and what a hypervisor is told."""
 
+import asyncio
 import contextlib
 import os
 import time
@@ -78,6 +79,19 @@ def test_scripts_are_told_what_3_1_tells_them(storage: Storage) -> None:
         "close vol1 size= new= meta= cname=data exclusive= snapshot=/",
     ]
     assert (Path(storage.node.paths.log_dir) / "extstorage/looped-create-vol1.log").exists()
+
+
+def test_what_serves_an_attached_volume_goes_on(node: OneNode, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    node.program("/provider/attach", f"(sleep 0.1; echo done >{told}) >/dev/null 2>&1 & echo /dev/one")
+    directory = node.paths.under("/provider")
+    provider = scripts.Provider(node.state.world, "served", directory, frozenset())
+    disk = disk_spec("ext", logical_id=["served", "vol1"], params={})
+    assert asyncio.run(provider.attach(disk)).path == "/dev/one"
+    deadline = time.monotonic() + 10
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_look_leaves_a_volume_as_it_was(storage: Storage) -> None:

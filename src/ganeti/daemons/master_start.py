@@ -11,7 +11,7 @@ from ganeti.calls.node_client import NodeClient
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.daemons.master_checks import check_master, check_node
 from ganeti.system.daemonize import Daemon, DaemonRefused
-from ganeti.system.event_loop import Background
+from ganeti.system.event_loop import Background, uncollected
 from ganeti.wconfd.master_vote import win_vote
 
 _CONFIGURATION_S = 60.0
@@ -42,7 +42,9 @@ async def as_master(daemon: Daemon) -> AsyncIterator[Mastery]:
         background.start(follower.run(), "following the configuration")
         # WConfD does not begin here any more once the others have another master, which is soon in our ssconf.
         named = functools.partial(check_node, daemon.environment, by_ssconf=not daemon.options.no_voting)
-        if not await follower.filled(_CONFIGURATION_S, named):
+        with uncollected():
+            is_filled = await follower.filled(_CONFIGURATION_S, named)
+        if not is_filled:
             raise DaemonRefused("ganeti-wconfd gives no configuration: is it running?")
         check_master(daemon.environment, follower.configuration)
         if not daemon.options.no_voting:

@@ -15,7 +15,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.ports.nodes import NodesPort
 from ganeti.stores.damage import damage_of_configuration, damage_of_locks
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
-from ganeti.system.event_loop import Background
+from ganeti.system.event_loop import Background, uncollected
 from ganeti.wconfd.master_vote import add_voting_options, voting_is_settled, win_vote
 from ganeti.wconfd.reclaiming import reclaim
 from ganeti.wconfd.service import Service
@@ -92,7 +92,7 @@ class _Serving:
 
     async def run(self, term: Term) -> Term | None:
         paths = self._daemon.environment.paths
-        with damage_of_configuration(paths):
+        with uncollected(), damage_of_configuration(paths):
             opened = open_configuration(paths)
         config = opened.loaded.config
         nodes = NodeClient(paths, lambda: config)
@@ -104,7 +104,7 @@ class _Serving:
                 is_master(paths, self._daemon.environment.hostname)  # this node's vote is the master its ssconf names
                 await win_vote(config, nodes)
             opened.accept()
-            with damage_of_locks():
+            with uncollected(), damage_of_locks():
                 service = Service(
                     paths,
                     opened,

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tasks that run beside the one that started them, and a timer for a machine that says when it wants to be seen to.
+"""Tasks that run beside the one that started them, a timer for a machine that says when it wants to be seen to, and
+the collector of garbage, which stops the loop.
 
 `asyncio` forgets tasks nobody holds and swallows what they raise; `Background` keeps them, logs one line when one
 fails, and ends them together.
 """
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -59,3 +62,20 @@ class Alarm:
     def _fire(self) -> None:
         self._handle = None
         self._ring()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing is looked through until the block ends, and what is there by then never; it makes no garbage.
+
+    Python looks through all objects again and again while their number grows: with it, a daemon takes twice as long to
+    read the configuration of 20,000 instances. Later each look through them stops its event loop for half a second.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """WConfD's parts, put together on one event loop."""
 
-import gc
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -109,7 +108,6 @@ class Service:
         loss of power has damaged of the queue must not go to the copies.
         """
         JobFiles(self._paths).mend()
-        _freeze_memory()
         allow_many_connections()
         self._ending.callback(self.store.close)
         self._ending.push_async_callback(self._end_publication)
@@ -188,9 +186,3 @@ def _begin(opened: Opened, digest: str, now_s: Callable[[], float], forced: bool
     kept = opened.kept
     identity = Identity(config.cluster.uuid, me, config.position[0], now_s)
     return Begin(identity, kept, candidates_of(config.nodes()), log, forced, timing)
-
-
-def _freeze_memory() -> None:
-    """The configuration lives as long as this process: the collector need not visit it."""
-    gc.collect()
-    gc.freeze()

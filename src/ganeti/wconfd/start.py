@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What WConfD does before it serves: find or import the configuration, and make sure that this node is the master."""
 
-import gc
 import logging
 import os
 import time
@@ -148,16 +147,12 @@ def open_configuration(paths: Paths) -> Opened:
     data = read_if_there(paths.config_file)
     if data is None and not os.path.exists(paths.config_database):
         raise DaemonRefused(_NO_CLUSTER, EXIT_NO_CLUSTER)
-    gc.disable()  # decoding makes a great many objects and no garbage
+    store = SqliteStore(paths.config_database)
     try:
-        store = SqliteStore(paths.config_database)
-        try:
-            return _open(store, data, paths)
-        except BaseException:
-            store.close()
-            raise
-    finally:
-        gc.enable()
+        return _open(store, data, paths)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _open(store: SqliteStore, data: bytes | None, paths: Paths) -> Opened:

@@ -66,8 +66,9 @@ def reason_trail(call: Invocation) -> list[list[Any]]:
 def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
     """Submit one job, of one opcode as a rule; give the result of the last, or `SUBMITTED` with ``--submit``.
 
-    So it does with ``--dry-run``, when the check has ended well: what is only checked has no result. With ``--plan``
-    nothing is submitted: what it would do is printed.
+    ``--submit`` says the id on standard error, as 3.1 does. `SUBMITTED` is given with ``--dry-run``, too, when the
+    check has ended well: what is only checked has no result. With ``--plan`` nothing is submitted: what it would do is
+    printed.
     """
     if call.get("plan"):
         _plan(call, opcodes)
@@ -77,7 +78,7 @@ def submit_or_wait(call: Invocation, *opcodes: Opcode) -> Any:
         out(str(job_id))
     if call.get("submit"):
         if not call.get("print_jobid"):
-            out(f"JobID: {job_id}")
+            err(f"JobID: {job_id}")
         return SUBMITTED
     result = wait(call.client, job_id)[-1]
     return SUBMITTED if call.get("dry_run") else result
@@ -303,7 +304,7 @@ class Batch:
             if not ok:
                 err(f"Failure for {name}: {job}")
             elif not self._call.get("print_jobid"):
-                out(f"{job}: {name}" if len(self._jobs) > 1 else f"JobID: {job}")
+                out(f"{job}: {name}")
         return 0 if all(ok for ok, _, _ in self._jobs) else 1
 
     def _finish_one(self, ok: bool, job: Any, name: str, later: Sequence[Any]) -> tuple[bool, Any]:

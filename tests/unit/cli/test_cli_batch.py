@@ -30,7 +30,7 @@ def test_each_description_is_sent_with_the_defaults_of_add(gnt, master, batch):
             ],
         }
     ]
-    assert gnt(f"gnt-instance batch-create --submit {path}").out == "JobID: 14\n"
+    assert gnt(f"gnt-instance batch-create --submit {path}").err == "JobID: 14\n"
 
 
 def test_those_that_fit_nowhere_are_named(gnt, master, batch):

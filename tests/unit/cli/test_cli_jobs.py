@@ -54,7 +54,8 @@ def test_messages_keep_their_lines_but_steer_no_terminal():
 
 def test_submit_says_the_id_and_does_not_wait(gnt, master):
     master.answers["SubmitJob"] = 77
-    assert gnt("gnt-debug delay --submit 1").out == "JobID: 77\n"
+    told = gnt("gnt-debug delay --submit 1")
+    assert (told.out, told.err) == ("", "JobID: 77\n")
     assert gnt("gnt-debug delay --submit --print-jobid 1").out == "77\n"
     assert not master.calls("WaitForJobChange")
 
@@ -292,4 +293,4 @@ def test_many_jobs_submitted_only(gnt, master):
     assert gnt("gnt-instance startup --force-multiple --submit a b").out == "3: a\n4: b\n"
     assert gnt("gnt-instance startup --force-multiple --submit --print-jobid a b").out == "3\n4\n"
     master.answers["SubmitManyJobs"] = [[True, 3]]
-    assert gnt("gnt-instance startup --submit a").out == "JobID: 3\n"
+    assert gnt("gnt-instance startup --submit a").out == "3: a\n"

@@ -63,7 +63,7 @@ def test_health_has_a_line_for_each_item(gnt, master):
 
 def test_a_job_need_not_be_waited_for(gnt, master):
     master.job(ROWS, job_id=33)
-    assert gnt("gnt-node power --submit on n1").out == "JobID: 33\n"
+    assert gnt("gnt-node power --submit on n1").err == "JobID: 33\n"
 
 
 @pytest.mark.parametrize(

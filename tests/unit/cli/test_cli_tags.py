@@ -36,7 +36,7 @@ def test_tags_are_changed_by_a_job(gnt, master, program, word, kind, name, verb,
 
 def test_a_job_need_not_be_waited_for(gnt, master):
     master.job(job_id=21)
-    assert gnt("gnt-node add-tags --submit n1 a").out == "JobID: 21\n"
+    assert gnt("gnt-node add-tags --submit n1 a").err == "JobID: 21\n"
     assert gnt("gnt-node add-tags --submit --print-jobid n1 a").out == "21\n"
 
 

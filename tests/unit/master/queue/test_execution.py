@@ -255,6 +255,8 @@ def test_nothing_is_done_when_a_prerequisite_fails_or_in_a_dry_run():
         assert world.stored.ops[0].result == result
         assert not [line for line in world.story if line.startswith(("commit", "node1"))]
         assert "free" in world.story
+    (said,) = world.stored.ops[0].log
+    assert said[3] == " - INFO: dry-run mode requested, not actually executing the operation"
 
 
 def test_a_pre_hook_that_fails_stops_everything_and_a_post_hook_does_not():

@@ -42,7 +42,7 @@ def test_info_of_those_named(gnt, master):
 )
 def test_diagnose(gnt, master, found, words):
     valid = found == [GOOD]
-    master.job([["noop", valid, ["default"], {"u1": found}]])
+    master.job([["noop", valid, ["default"], {"u1": found}, False, False]])
     ran = gnt("gnt-os diagnose")
     assert ran.status == (0 if valid else 1)
     assert ran.out.splitlines() == [
@@ -50,6 +50,14 @@ def test_diagnose(gnt, master, found, words):
         "  Variants: [default]",
         f"  Node: u1, status: {words}",
         "",
+    ]
+
+
+def test_diagnose_marks_what_is_not_offered(gnt, master):
+    master.job([["noop", True, [], {}, True, False], ["old", True, [], {}, True, True]])
+    assert gnt("gnt-os diagnose").out.splitlines()[::2] == [
+        "OS: noop [global status: valid] [hidden]",
+        "OS: old [global status: valid] [hidden] [blacklisted]",
     ]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ganeti.cli.invocation import Invocation
 
 INFO_FIELDS = ["name", "valid", "hidden", "blacklisted", "api_versions", "variants", "parameters", "trusted"]
-DIAGNOSE_FIELDS = ["name", "valid", "variants", "node_status"]
+DIAGNOSE_FIELDS = ["name", "valid", "variants", "node_status", "hidden", "blacklisted"]
 
 
 def info(call: Invocation) -> int:
@@ -46,8 +46,9 @@ def _items(title: str, values: list[Any]) -> None:
 def diagnose(call: Invocation) -> int:
     """Show a line for each node; status 1 where not all nodes can install all."""
     rows = _ask(call, DIAGNOSE_FIELDS)
-    for name, valid, variants, nodes in rows:
-        out(f"OS: {name} [global status: {'valid' if valid else 'invalid'}]")
+    for name, valid, variants, nodes, hidden, blacklisted in rows:
+        marks = f"{' [hidden]' * hidden}{' [blacklisted]' * blacklisted}"
+        out(f"OS: {name} [global status: {'valid' if valid else 'invalid'}]{marks}")
         if variants:
             out(f"  Variants: [{', '.join(variants)}]")
         for node, found in nodes.items():

@@ -273,6 +273,15 @@ def test_refusals_change_nothing(ctx: FakeContext, changes: dict[str, Any], word
     assert not ctx.records
 
 
+def test_an_os_that_is_named_must_be_there_though_it_is_not_installed(ctx: FakeContext) -> None:
+    asked = {"disk_template": "none", "disks": [], "pnode": "node2", "no_install": True}
+    ctx.nodes.handlers["os_validate"] = PrerequisiteError("OS 'nosuch' not known: there are noop")
+    with pytest.raises(PrerequisiteError, match="OS 'nosuch' not known"):
+        run(wanted(os_type="nosuch", **asked), ctx)
+    assert not ctx.config.view().instances()
+    run(wanted(os_type=None, **asked), ctx)
+
+
 @pytest.mark.requirement("S1.20", "S1.26")
 def test_a_group_that_takes_no_instances_takes_none_when_it_is_named(ctx: FakeContext) -> None:
     group = ctx.config.view().find_group("default")

@@ -369,8 +369,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         if checked.sender is not None:
             await require_compression(ctx, ctx.config.view(), self.compress, [node_uuid])
         await require_hvparams(ctx, spec)
-        if not self.no_install:
-            await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant)
+        installs = not self.no_install
+        await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant, installs=installs)
 
     async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
         uuid = checked.instance.uuid

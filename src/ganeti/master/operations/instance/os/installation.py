@@ -39,9 +39,17 @@ def image_of(osparams: Mapping[str, Any]) -> str:
 
 
 async def validate_os(
-    ctx: OperationContext, spec: InstanceSpec, secret: Mapping[str, Any] | None = None, *, force_variant: bool
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    secret: Mapping[str, Any] | None = None,
+    *,
+    force_variant: bool,
+    installs: bool = True,
 ) -> None:
-    """Have the primary node look at OS, if there is one, variant and parameters; raises `PrerequisiteError`."""
+    """Have the primary node look at OS, if there is one, variant and parameters; raises `PrerequisiteError`.
+
+    Scripts that nobody trusts need a helper guest only where they run.
+    """
     if not spec.os:
         return
     params = spec.osparams | spec.osparams_private | dict(secret or {})
@@ -53,7 +61,7 @@ async def validate_os(
         raise
     except ParameterError as err:
         raise wrong_input(err) from err
-    if not found.trusted:
+    if installs and not found.trusted:
         require_helper(ctx.config.view(), spec, secret)
 
 

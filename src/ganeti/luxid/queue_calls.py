@@ -19,7 +19,7 @@ from ganeti.master.queue.submission import new_job, read_opcodes
 from ganeti.ports.luxid import MayContinue
 from ganeti.stores.undo_files import jobs_with_undo
 from ganeti.stores.watcher_switch import pause_watcher
-from ganeti.wire.job_file import JobFile, LogEntry
+from ganeti.wire.job_file import JobFile
 from ganeti.wire.luxi import WAIT_TIMEOUT_S
 
 _ARCHIVED_AT_ONCE = 100
@@ -90,12 +90,12 @@ class QueueCalls:
             entries = [entry for op in job.ops for entry in op.log if entry[0] > serial]
             ended = self._queue.machine.jobs.get(job_id) is None
             if ended or values != previous or entries:
-                return [values, _or_none(entries)]
+                return [values, entries]
             try:
                 async with asyncio.timeout(max(deadline_s - time.monotonic(), 0.0)):
                     await self._queue.changed(job_id)
             except TimeoutError:
-                return [values, _or_none(entries)]
+                return [values, entries]
 
     @serves("PickupJob")
     async def pickup_job(self, job_id: Any) -> None:
@@ -176,10 +176,6 @@ class QueueCalls:
     def _refuse_if_drained(self) -> None:
         if self._queue.files.drained():
             raise GanetiError("Queue drained")  # 3.1 says it in this class
-
-
-def _or_none(entries: list[LogEntry]) -> list[LogEntry] | None:
-    return entries or None
 
 
 def _make_job(opcodes: list[dict[str, Any]], now_s: float, job_id: int) -> JobFile:

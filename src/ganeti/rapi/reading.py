@@ -255,6 +255,8 @@ async def _wait_for_job(luxi: Luxi, asked: Asked) -> Any:
     if not isinstance(fields, list):
         raise RequestRefused(400, "The body must have the key 'fields' with a list of fields of jobs")
     previous, serial = body.get("previous_job_info"), body.get("previous_log_serial")
+    if serial is not None and (isinstance(serial, bool) or not isinstance(serial, int)):
+        raise RequestRefused(400, "The key 'previous_log_serial' must be a whole number, or null")
     values, entries = await ask(luxi, "WaitForJobChange", _job_id(asked), fields, previous, serial, WAIT_S)
     return {"job_info": values, "log_entries": entries}
 
@@ -292,6 +294,8 @@ async def _filter(luxi: Luxi, asked: Asked) -> Any:
 
 async def _replace_filter(luxi: Luxi, asked: Asked) -> Any:
     defaults: dict[str, Any] = {"priority": 0, "predicates": [], "action": "CONTINUE", "reason": []}
+    if not asked.has_body:
+        raise RequestRefused(400, f"The body must be a JSON object with any of {', '.join(defaults)}")
     rule = defaults | asked.object()
     if unknown := sorted(rule.keys() - defaults.keys()):
         raise RequestRefused(400, f"A filter rule has no '{unknown[0]}': there are {', '.join(defaults)}")

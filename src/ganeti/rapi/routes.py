@@ -55,6 +55,7 @@ _SHAPES: Final = {
     ),
     f"POST {_NODE}/migrate": Shape(legacy=("live", "mode")),
     f"PUT {_NODE}/role": Shape(body=False),
+    "DELETE /2/groups/[group_name]": _NO_BODY,
     f"PUT {_NODE}/storage/modify": _NO_BODY,
     f"PUT {_NODE}/storage/repair": _NO_BODY,
 }
@@ -131,7 +132,8 @@ def _route(said: str, op_id: str) -> Route:
     shape = _SHAPES.get(said, Shape())
     if path.endswith("/tags"):
         kind = _TAGGED.get(path.split("/")[2], "cluster")
-        shape = Shape(body=False, aliases={"tag": "tags"}, fixed={"kind": kind})
+        none = {"tags": []} if method == "PUT" else {}
+        shape = Shape(body=False, aliases={"tag": "tags"}, fixed={"kind": kind}, defaults=none)
     return Route(method, path, op_id, shape)
 
 

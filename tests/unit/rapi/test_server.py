@@ -203,6 +203,8 @@ def test_parameters_come_from_path_arguments_and_body(api, luxi):
         ),
         ("POST", "/2/nodes/n/powercycle?force=1", None, {"node_name": "n", "force": True}),
         ("DELETE", "/2/tags?tag=a", None, {"kind": "cluster", "tags": ["a"]}),
+        ("PUT", "/2/instances/i/tags", None, {"kind": "instance", "name": "i", "tags": []}),
+        ("DELETE", "/2/groups/g", ["no use"], {"group_name": "g"}),
         ("POST", "/2/instances/i/reboot?type=soft", None, {"reboot_type": "soft"}),
         ("POST", "/2/instances/i/reboot", None, {"reboot_type": "hard"}),
         ("POST", "/2/instances/i/reboot", {"shutdown_timeout": 3}, {"reboot_type": "hard", "shutdown_timeout": 3}),
@@ -254,6 +256,8 @@ def test_what_is_irregular(api, luxi, method, target, body, expected):
         ("POST", "/2/instances/i/replace-disks", {"mode": "replace_auto", "disks": "9" * 5000}, 400),
         ("POST", "/2/groups", b'{"name": "\xff"}', 400),
         ("POST", "/2/filters", {"colour": 1}, 400),
+        ("POST", "/2/filters", None, 400),
+        ("GET", "/2/jobs/1/wait", {"fields": ["status"], "previous_log_serial": "3"}, 400),
     ],
 )
 def test_bad_input_reaches_nobody(api, luxi, method, target, body, status):
@@ -281,9 +285,9 @@ def test_lists_and_objects(api, luxi):
     luxi.gives = [[9, *[None] * 9]]
     job = send(api, "GET", "/2/jobs/9")[1]
     assert (job["id"], job["opresult"]) == (9, None)
-    luxi.gives = [["success"], None]
+    luxi.gives = [["success"], []]
     wait = send(api, "GET", "/2/jobs/9/wait", {"fields": ["status"]})
-    assert wait[1] == {"job_info": ["success"], "log_entries": None}
+    assert wait[1] == {"job_info": ["success"], "log_entries": []}
 
 
 def test_memory_of_instances_has_the_old_name_too(api: Api, luxi: Luxi) -> None:

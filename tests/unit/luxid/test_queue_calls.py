@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Calls of LUXI about jobs, as a client of Ganeti's reads their answers."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ganeti.base.paths import Paths
+from ganeti.luxid.queue_calls import QueueCalls
+from ganeti.master.queue.submission import new_job
+
+
+def calls_about_an_ended_job(root: Path) -> QueueCalls:
+    job = new_job(7, [{"OP_ID": "OP_TEST_DELAY", "duration": 1.0}], 5.0)
+    queue: Any = SimpleNamespace(job=lambda _: job, machine=SimpleNamespace(jobs={}))
+    return QueueCalls(Paths(str(root)), queue)
+
+
+def test_a_job_without_news_has_an_empty_log(tmp_path: Path) -> None:
+    calls = calls_about_an_ended_job(tmp_path)
+    assert asyncio.run(calls.wait_for_job_change(7, ["id"], None, -1, 1.0)) == [[7], []]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tasks that run beside the one that started them, a timer for a machine that says when it wants to be seen to, and
-the collector of garbage, which stops the loop.
+"""Tasks that run beside the one that started them, a timer for a machine that says when it wants to be seen to, time
+limits, and the collector of garbage, which stops the loop.
 
 `asyncio` forgets tasks nobody holds and swallows what they raise; `Background` keeps them, logs one line when one
 fails, and ends them together.
@@ -15,6 +15,26 @@ from contextlib import contextmanager
 from typing import Any
 
 _log = logging.getLogger(__name__)
+
+
+class Deadline:
+    """How long something may still take, by a clock that nobody sets.
+
+    A node's time may be corrected by hours while a guest shuts down: it would be powered off in the midst, or waited
+    for all day.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._end_s = self._clock() + limit_s
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._end_s - self._clock())
+
+    @property
+    def is_over(self) -> bool:
+        return not self.left_s
 
 
 class Background:

@@ -29,6 +29,7 @@ from ganeti.node.hypervisors.interface import (
 from ganeti.node.hypervisors.root_filesystem import BLKID, MOUNT, UMOUNT, RootFilesystem, root_disk
 from ganeti.node.hypervisors.started_guests import StartedGuest, StartedGuests, started
 from ganeti.node.hypervisors.stopped_adoption import StoppedAdoption
+from ganeti.system.event_loop import Deadline
 
 CHROOT, SETSID = "/usr/sbin/chroot", "/usr/bin/setsid"
 _SCRIPT_S = 60.0
@@ -151,7 +152,7 @@ class ChrootHypervisor(Hypervisor):
 
     async def _ask_to_stop(self, guest: StartedGuest, timeout_s: float) -> None:
         """Have the script stop the guest, and wait until it says so or the time is over."""
-        deadline = self.world.now_s() + timeout_s
+        deadline = Deadline(timeout_s)
         if not self.root(guest.name).is_mounted:
             return
         try:
@@ -159,7 +160,7 @@ class ChrootHypervisor(Hypervisor):
         except HypervisorError as err:
             self.world.log(f"instance {guest.name}: it does not stop by itself and is ended: {err}")
             return
-        while self.world.now_s() < deadline and await self._runs(guest):
+        while not deadline.is_over and await self._runs(guest):
             await self.world.sleep(_POLL_S)
 
     async def _end(self, name: str) -> None:

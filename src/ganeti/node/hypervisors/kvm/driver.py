@@ -53,6 +53,7 @@ from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.node.hypervisors.kvm.running_devices import KvmDevices
 from ganeti.node.hypervisors.kvm.snapshots import KvmSnapshots
 from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, RUNNING, SHUTDOWN, state_of
+from ganeti.system.event_loop import Deadline
 
 _STATUS_S = 5.0
 _QUIT_S = 15.0
@@ -335,7 +336,7 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
 
     async def _power_down(self, guest: GuestProcess, timeout_s: float) -> None:
         """Press the power button until the guest is off, or the time is over: one that still boots misses a press."""
-        deadline = self.world.now_s() + timeout_s
+        deadline, again = Deadline(timeout_s), Deadline(_PRESS_AGAIN_S)
         try:
             if not await self._press(guest):
                 return
@@ -344,16 +345,15 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
             return
         known = record.read(self.places, guest.name)
         stays = known is not None and known.hvparams["user_shutdown"]
-        again = self.world.now_s() + _PRESS_AGAIN_S
-        while (left := deadline - self.world.now_s()) > 0:
-            if await guest.wait_end(min(left, _POLL_S if stays else _PRESS_AGAIN_S)):
+        while left_s := deadline.left_s:
+            if await guest.wait_end(min(left_s, _POLL_S if stays else _PRESS_AGAIN_S)):
                 return
             if stays and (await self._describe(guest)).state == SHUTDOWN:
                 return
-            if self.world.now_s() >= again:
+            if again.is_over:
                 with suppress(HypervisorError):
                     await self._press(guest)
-                again += _PRESS_AGAIN_S
+                again = Deadline(_PRESS_AGAIN_S)
         self.world.log(f"instance {guest.name} did not power off within {timeout_s:g} s, it is ended")
 
     async def _press(self, guest: GuestProcess) -> bool:

@@ -43,6 +43,7 @@ from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError
 from ganeti.node.hypervisors.kvm.record import MigrationNote, RuntimeRecord
 from ganeti.node.hypervisors.kvm.status import INCOMING, PAUSED, POSTMIGRATE, RUNNING, SHUTDOWN, state_of
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.event_loop import Deadline
 
 NONE = "none"
 ACTIVE = "active"
@@ -276,9 +277,9 @@ class Migrations:
         return MigrationTarget(address=address, port=port, key=key)
 
     async def _arrive(self, qmp: Qmp, known: RuntimeRecord) -> None:
-        deadline = self.world.now_s() + _ARRIVE_S
+        deadline = Deadline(_ARRIVE_S)
         while (state := await _state(qmp)) == INCOMING:
-            if self.world.now_s() > deadline:
+            if deadline.is_over:
                 raise HypervisorError(f"{known.name} has not arrived on the target after {_ARRIVE_S:g} s")
             await self.world.sleep(_POLL_S)
         if state == PAUSED and known.was_running:
@@ -341,8 +342,8 @@ class Migrations:
 
     async def _settle(self, qmp: Qmp, name: str, passing: Sequence[str], limit_s: float) -> MigrationStatus:
         """Wait until the migration is in none of the *passing* states, or the time is over."""
-        deadline = self.world.now_s() + limit_s
-        while (found := await self._query(qmp, name)).status in passing and self.world.now_s() < deadline:
+        deadline = Deadline(limit_s)
+        while (found := await self._query(qmp, name)).status in passing and not deadline.is_over:
             await self.world.sleep(_POLL_S)
         return found
 

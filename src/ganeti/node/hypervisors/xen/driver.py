@@ -35,6 +35,7 @@ from ganeti.node.hypervisors.xen.domains import (
 )
 from ganeti.node.hypervisors.xen.migration import XL, Sendings
 from ganeti.node.hypervisors.xen.parameters import parameters
+from ganeti.system.event_loop import Deadline
 from ganeti.system.files import read_if_there, write_atomically
 
 _POLL_S = 0.2
@@ -98,8 +99,8 @@ class XenHypervisor(Hypervisor):
             await self.start(spec, disks)
             return
         await self._xl("reboot", "-F", spec.name)
-        deadline = self.world.now_s() + _REBOOT_S
-        while self.world.now_s() < deadline:
+        deadline = Deadline(_REBOOT_S)
+        while not deadline.is_over:
             found = await self._domain(spec.name)
             if found is not None and found.number != domain.number and found.state == "running":
                 return
@@ -268,17 +269,17 @@ class XenHypervisor(Hypervisor):
             await self._run_on(name)
 
     async def _power_down(self, name: str, timeout_s: float) -> None:
-        deadline = self.world.now_s() + timeout_s
+        deadline = Deadline(timeout_s)
         try:
             await self._xl("shutdown", "-F", name)
         except HypervisorError as err:
             self.world.log(f"instance {name}: it does not hear of the shutdown and is ended: {err}")
             return
-        while (left := deadline - self.world.now_s()) > 0:
+        while left_s := deadline.left_s:
             domain = await self._domain(name)
             if domain is None or domain.state == "shutdown":
                 return
-            await self.world.sleep(min(_POLL_S, left))
+            await self.world.sleep(min(_POLL_S, left_s))
         self.world.log(f"instance {name} did not power off within {timeout_s:g} s, it is ended")
 
     async def _remove(self, name: str) -> None:

@@ -46,7 +46,7 @@ def hypervisor_parameters(view: ConfigView, catalogue: Catalogue) -> Iterator[Fi
         ("cluster", name, cluster.hvparams.get(name, {}), False) for name in cluster.enabled_hypervisors
     ]
     for os_name, by_hypervisor in sorted(cluster.os_hvp.items()):
-        sets += [(f"os {os_name}", name, values, True) for name, values in sorted(by_hypervisor.items())]
+        sets += [(f"os {os_name}", name, values, False) for name, values in sorted(by_hypervisor.items())]
     sets += [
         (f"instance {instance.name}", instance.hypervisor, instance.hvparams, True) for instance in view.instances()
     ]

@@ -81,3 +81,10 @@ def test_other_instances_are_made_beside_it(hypervisor: str) -> None:
     run(decode(opcode), ctx)
     assert ctx.config.view().find_instance("new1").hypervisor == "pretend"
     assert all(each == ["pretend"] for each in asked)
+
+
+def test_verify_takes_from_an_os_what_its_modification_takes() -> None:
+    config = configuration()
+    given = {"noop": {"pretend": {"port": 81}}}
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, os_hvp=given, enabled_hypervisors=["pretend"]))
+    assert not list(of_configuration.hypervisor_parameters(config, catalogue()))

@@ -370,6 +370,14 @@ def test_node_migrate_waits_for_the_jobs_it_makes(gnt, master):
     ]
 
 
+@pytest.mark.parametrize(("command", "status"), [("migrate", 13), ("failover", 2), ("evacuate", 13)])
+def test_nothing_leaves_a_node_without_an_answer(gnt, master, monkeypatch, command, status):
+    monkeypatch.setattr("ganeti.cli.confirm._answer", lambda prompt: None)
+    master.answers["Query"] = cells(["node1", ["a"], []])
+    assert gnt(f"gnt-node {command} node1").status == status
+    assert not master.submitted()
+
+
 def test_node_without_instances(gnt, master):
     master.answers["Query"] = cells(["node1.x", []])
     ran = gnt("gnt-node migrate -f node1")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ganeti.cli.invocation import Invocation
 
 
+EXIT_NOT_FAILED_OVER = 2
+"""What 3.1 gives here, and only here, where the question is not answered with yes."""
 _KINDS = {"all": "primary or secondary", "primary-only": "primary", "secondary-only": "secondary"}
 
 
@@ -28,7 +30,8 @@ def migrate(call: Invocation) -> int:
         out(f"No primary instances on node {node}, exiting.")
         return 0
     if not call.get("assume_yes"):
-        confirm.require(f"Migrate instance(s) {_listed(names)}?", "give -f to go on without the question.")
+        question = f"Migrate instance(s) {_listed(names)}?"
+        confirm.require(question, "give -f to go on without the question.", EXIT_CONFIRMATION)
     opcode = {"OP_ID": "OP_NODE_MIGRATE", **call.parameters("assume_yes"), "node_name": node}
     return jobs.move(call, opcode, "node migration", "migrated")
 
@@ -60,7 +63,8 @@ def failover(call: Invocation) -> int:
         err(f"No primary instances on node {node}, exiting.")
         return 0
     if not call.get("assume_yes"):
-        confirm.require(f"Fail over instance(s) {_listed(names)}?", "give -f to go on without the question.")
+        question = f"Fail over instance(s) {_listed(names)}?"
+        confirm.require(question, "give -f to go on without the question.", EXIT_NOT_FAILED_OVER)
     batch = jobs.Batch(call)
     for name in names:
         opcode = {

@@ -52,9 +52,9 @@ class ChangeNetwork(Change, frozen=True, kw_only=True):
         network = replace(draft.network(self.network_uuid), **self.values)
         pool = pool_of(network)
         for address in self.no_longer_keep:
-            pool = pool.no_longer_keep(address) if pool.position(address) in pool.kept else pool
+            pool = pool.no_longer_keep(address) if pool.is_kept(address) else pool
         for address in self.keep:
-            pool = pool.keep(address) if pool.position(address) not in pool.kept else pool
+            pool = pool.keep(address) if not pool.is_kept(address) else pool
         draft.put("networks", pool.put_into(network))
 
 

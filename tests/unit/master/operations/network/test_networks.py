@@ -38,7 +38,7 @@ def net(ctx: FakeContext, name: str = "net1") -> Network:
 
 def kept(ctx: FakeContext, name: str = "net1") -> list[str]:
     pool = pool_of(net(ctx, name))
-    return [pool.address(position) for position in sorted(pool.kept)]
+    return [pool.address(position) for position, sign in enumerate(pool.kept) if sign == "1"]
 
 
 def connect(ctx: FakeContext, **parameters: Any) -> None:

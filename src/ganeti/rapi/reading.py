@@ -231,8 +231,7 @@ async def _node_role(luxi: Luxi, asked: Asked) -> Any:
 
 async def _jobs(luxi: Luxi, asked: Asked) -> Any:
     if asked.flag("bulk"):
-        rows = await ask(luxi, "QueryJobs", None, JOB_FIELDS)
-        return [dict(zip(JOB_FIELDS, row, strict=True)) for row in rows]
+        return RowsAsObjects(JOB_FIELDS, await luxi.raw("QueryJobs", None, JOB_FIELDS, only_asks=True))
     return [{"id": job, "uri": f"/2/jobs/{job}"} for [job] in await ask(luxi, "QueryJobs", None, ["id"])]
 
 

@@ -5,6 +5,7 @@ import asyncio
 import base64
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ganeti.base.paths import Paths
 from ganeti.model.data_collectors import is_command
 from ganeti.rapi.callers import Callers
 from ganeti.rapi.forwarding import Forwarder
-from ganeti.rapi.reading import INSTANCE_FIELDS
+from ganeti.rapi.reading import INSTANCE_FIELDS, JOB_FIELDS
 from ganeti.rapi.routes import Route, routes
 from ganeti.rapi.server import Api, path_table
 from ganeti.rapi.users import UsersFile
@@ -324,14 +325,13 @@ def test_the_older_forms_of_requests(api: Api, luxi: Luxi) -> None:
     assert submitted(luxi)["disks"] == [0, 1]
 
 
-def test_a_long_list_is_streamed_as_it_came(api: Api, luxi: Luxi) -> None:
-    width = len(INSTANCE_FIELDS)
-    luxi.gives = [[f"web{number}", *([1.5] * (width - 1))] for number in range(450)]
-    path = "/2/instances"
+@pytest.mark.parametrize(("path", "fields"), [("/2/instances", INSTANCE_FIELDS), ("/2/jobs", JOB_FIELDS)])
+def test_a_long_list_is_streamed_as_it_came(api: Api, luxi: Luxi, path: str, fields: Sequence[str]) -> None:
+    luxi.gives = [[f"web{number}", *([1.5] * (len(fields) - 1))] for number in range(4500)]
     reply = asyncio.run(_whole(api, HttpRequest("GET", path, b"", "192.0.2.1", None, "bulk=1", {})))
     rows = json.loads(reply)
-    assert [row["name"] for row in rows] == [f"web{number}" for number in range(450)]
-    assert set(rows[0]) == set(INSTANCE_FIELDS)
+    assert [row[fields[0]] for row in rows] == [f"web{number}" for number in range(4500)]
+    assert set(rows[0]) == set(fields)
 
 
 async def _whole(api: Api, request: HttpRequest) -> bytes:

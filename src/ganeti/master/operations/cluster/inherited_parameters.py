@@ -91,10 +91,10 @@ def _os(name: str) -> str:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters of an OS are texts: its scripts get them in their environment."""
+    """Parameters of an OS are texts: its scripts get them in their environment. A private value is not told."""
     for name, value in values.items():
         if not isinstance(value, str):
-            raise ParameterError(f"The OS parameter '{name}' cannot be '{value}': it must be text")
+            raise ParameterError(f"The value of the OS parameter '{name}' is no text: put it in quotation marks")
     return dict(values)
 
 

@@ -61,7 +61,7 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
         raise ConfigurationError("The configuration has no 'cluster' entry: it is not a config.data file")
     steps = (
         *(_key_by_uuid, _networks_by_uuid, _lift_disks, _rename_templates),
-        *(_limits, _memory, _cluster_defaults, _drop_old),
+        *(_active_disks, _limits, _memory, _cluster_defaults, _drop_old),
     )
     for step in steps:
         remarks += step(plain, new_uuid)
@@ -213,6 +213,14 @@ def _rename_templates(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
             found += 1
         disk.pop("physical_id", None)
     return [f"{found} disks have the present name of their type"] if found else []
+
+
+def _active_disks(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
+    """Until 2.8, the disks of an instance that should run were open, and no others."""
+    found = [instance for instance in plain["instances"].values() if instance.get("disks_active") is None]
+    for instance in found:
+        instance["disks_active"] = instance.get("admin_state") == "up"
+    return [f"it is noted of {len(found)} instances whether their disks are open"] if found else []
 
 
 def _limits(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:

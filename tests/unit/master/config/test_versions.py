@@ -120,6 +120,15 @@ def test_a_cluster_without_a_list_of_templates_keeps_what_it_could_make() -> Non
     assert empty["cluster"]["enabled_disk_templates"] == ["diskless"]
 
 
+def test_disks_of_what_should_run_are_open() -> None:
+    plain = old()
+    plain["instances"]["off"] = copy.deepcopy(plain["instances"]["web"]) | {"uuid": "uuid-off", "admin_state": "down"}
+    plain["instances"]["off"] |= {"name": "off", "disks": [], "nics": []}
+    versions.upgrade(plain, numbered())
+    config = Configuration.from_plain(plain)
+    assert {each.name: each.disks_active for each in config.instances()} == {"web": True, "off": False}
+
+
 def test_once_more_changes_nothing() -> None:
     plain = old()
     versions.upgrade(plain, numbered())

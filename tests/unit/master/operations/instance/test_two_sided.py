@@ -345,6 +345,17 @@ def test_a_failover_to_a_copy_that_is_behind_is_refused_while_the_guest_runs(ctx
     assert ctx.nodes.guests == {("node1", "web1")}
 
 
+def test_a_failover_to_an_offline_node_is_not_said_to_need_a_copy(ctx: Context) -> None:
+    run(wanted(start=False), ctx)
+    ctx.nodes.dead.add("node2")
+    run(StartInstance(instance_name="web1", force=True), ctx)
+    view = ctx.config.view()
+    view.put("nodes", TWO, replace(view.node(TWO), offline=True))
+    with pytest.raises(PrerequisiteError, match=r"Node node2, which has the other copy .* is offline: bring it back"):
+        run(FailoverInstance(instance_name="web1"), ctx)
+    assert ctx.nodes.guests == {("node1", "web1")}
+
+
 def test_a_copy_that_falls_behind_while_the_guest_stops_is_not_failed_over_to(
     ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

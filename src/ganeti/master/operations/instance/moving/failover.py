@@ -194,6 +194,13 @@ async def require_equal_copies(ctx: OperationContext, view: ConfigView, instance
         for disk in side.spec.disks:
             status = await ask(ctx.nodes, instance.primary_node, BlockdevFind(disk=disk))
             if status is not None and status.is_degraded and status.ldisk_status != FAULTY:
+                if view.node(side.node_uuid).offline:
+                    raise PrerequisiteError(
+                        f"Node {side.node_name}, which has the other copy of the disks of {instance.name}, is offline: "
+                        f"bring it back, or make the copies elsewhere (gnt-instance replace-disks -n NODE "
+                        f"{instance.name})",
+                        WRONG_STATE,
+                    )
                 raise PrerequisiteError(
                     f"The copy of disk {disk.index} of {instance.name} on {side.node_name} is behind: bring it up to "
                     f"date with gnt-instance activate-disks --wait-for-sync {instance.name} first",

@@ -13,6 +13,8 @@ _SIOCGIFADDR = 0x8915
 _INTERFACE_NAME_BYTES = 15
 _IPV6_TABLE = "/proc/net/if_inet6"
 _GLOBAL_SCOPE, _HOST_SCOPE = 0x00, 0x10
+_DEPRECATED = 0x20
+"""The flag of an address that is no source of connections, such as the cluster's, which goes to the next master."""
 
 
 def interface_address(name: str, any_address: str) -> str:
@@ -34,7 +36,8 @@ def _ipv6_address(name: str) -> str:
             rows = [line.split() for line in file]
     except OSError:
         rows = []  # a kernel without IPv6
-    found = next((row[0] for row in rows if row[5] == name and int(row[3], 16) in (_GLOBAL_SCOPE, _HOST_SCOPE)), None)
-    if found is None:
+    usable = [row for row in rows if row[5] == name and int(row[3], 16) in (_GLOBAL_SCOPE, _HOST_SCOPE)]
+    if not usable:
         raise ParameterError(f"Interface {name} has no IPv6 address to listen on: give it one, or name another with -i")
-    return str(ipaddress.IPv6Address(int(found, 16)))
+    lasting = [row for row in usable if not int(row[4], 16) & _DEPRECATED]
+    return str(ipaddress.IPv6Address(int((lasting or usable)[0][0], 16)))

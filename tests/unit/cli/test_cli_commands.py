@@ -468,6 +468,15 @@ def test_a_mirrored_disk_shows_both_sides_and_its_children():
     assert "  - secondaries: b (group g2, group UUID u2)" in lines
 
 
+@pytest.mark.parametrize(
+    ("bind", "place"),
+    [("eth0", "node1:11005 (display 5105)"), ("192.0.2.1", "192.0.2.1:11005"), ("fd00::1", "[fd00::1]:11005")],
+)
+def test_where_a_display_is(bind: str, place: str) -> None:
+    lines = instance(network_port=11005, hv_actual={"vnc_bind_address": bind})
+    assert f"console connection: vnc to {place}" in lines
+
+
 def test_nics_consoles_and_own_values():
     nic = [None, "n0", None, "aa:00:00:00:00:01", "bridged", "br0", "", "net-uuid", {"name": "lan"}]
     lines = instance(

@@ -9,6 +9,7 @@ import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.daemons.rapi import address_of, make_parser
+from ganeti.system import interface_address
 from ganeti.system.daemonize import DaemonRefused
 
 
@@ -33,6 +34,15 @@ def paths_of(directory: Path, family: str) -> Paths:
 )
 def test_the_address(tmp_path: Path, words: str, family: str, address: str) -> None:
     assert address_of(paths_of(tmp_path, family), make_parser().parse_args(words.split())) == address
+
+
+def test_an_interface_that_has_the_clusters_address_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lists it first; whoever listens there loses it to the next master."""
+    table = tmp_path / "if_inet6"
+    rows = [("fd77" + "100".rjust(28, "0"), "a2"), ("fd77" + "3".rjust(28, "0"), "82")]
+    table.write_text("".join(f"{address} 02 40 00 {flags}     eth0\n" for address, flags in rows))
+    monkeypatch.setattr(interface_address, "_IPV6_TABLE", str(table))
+    assert address_of(paths_of(tmp_path, "10"), make_parser().parse_args(["-i", "eth0"])) == "fd77::3"
 
 
 @pytest.mark.parametrize(("family", "said"), [("2", "has no address"), ("10", "has no IPv6 address")])

@@ -64,16 +64,19 @@ def _open_links() -> "AsyncIPRoute":
 async def address_of(interface: str, paths: Paths, version: int = 0) -> str:
     """Give an address of an interface, of IPv4 or IPv6 as *version* says; raises `HypervisorError`.
 
-    With version 0 it is one of the cluster's primary kind, or where the interface has none, of the other kind.
+    With version 0 it is one of the cluster's primary kind, or where the interface has none, of the other kind. It is
+    never the cluster's own, which leaves the node when another one becomes the master.
     """
+    clusters = (read_if_there(paths.ssconf_file("master_ip")) or b"").decode(errors="replace").strip()
     async with _open_links() as links:
         index = await _index(links, interface)
         if index is None:
             raise HypervisorError(f"'{interface}' is neither an IP address nor an interface of this node")
         for family in _families(paths, version):
             async for message in await links.get_addr(family=family, index=index):
-                if _can_be_bound(message):
-                    return str(message.get_attr("IFA_ADDRESS"))
+                address = str(message.get_attr("IFA_ADDRESS"))
+                if address != clusters and _can_be_bound(message):
+                    return address
     kind = f" IPv{version}" if version else ""
     raise HypervisorError(
         f"The interface '{interface}' of this node has no{kind} address that others reach: give it one, or name another"

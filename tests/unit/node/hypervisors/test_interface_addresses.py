@@ -54,6 +54,7 @@ class Links:
         return listed()
 
 
+CLUSTERS = Address("fd00::100")
 LOCAL, WIDE, OLD = Address("fe80::1", LINK), Address("fd00::1"), Address("192.0.2.1")
 UNSURE = Address("fd00::9", flags=TENTATIVE)
 
@@ -62,6 +63,7 @@ UNSURE = Address("fd00::9", flags=TENTATIVE)
     ("family", "addresses", "version", "wanted"),
     [
         ("10", [LOCAL, UNSURE, WIDE, OLD], 0, "fd00::1"),
+        ("10", [CLUSTERS, WIDE, OLD, LOCAL], 0, "fd00::1"),
         ("2", [LOCAL, WIDE, OLD], 0, "192.0.2.1"),
         ("10", [LOCAL, OLD], 0, "192.0.2.1"),
         ("2", [LOCAL, WIDE], 0, "fd00::1"),
@@ -82,6 +84,7 @@ def test_the_address_of_an_interface(
     paths = Paths(str(tmp_path))
     Path(paths.data_dir).mkdir(parents=True)
     Path(paths.ssconf_file("primary_ip_family")).write_text(f"{family}\n")
+    Path(paths.ssconf_file("master_ip")).write_text("fd00::100\n")
     monkeypatch.setattr(connections, "_open_links", lambda: Links(addresses))
     try:
         found = asyncio.run(connections.address_of("eth0", paths, version))

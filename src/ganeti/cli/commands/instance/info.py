@@ -101,7 +101,7 @@ def _vnc_console(instance: dict[str, Any]) -> str:
         return ""
     if str(address).startswith("/"):
         return f"vnc to {instance['pnode']}:{address}"
-    if address in ("0.0.0.0", "::"):
+    if address in ("0.0.0.0", "::") or not (":" in address or address.replace(".", "").isdigit()):
         display = f" (display {port - 5900})" if isinstance(port, int) and port >= 5900 else ""
         return f"vnc to {instance['pnode']}:{port}{display}"
     if address in ("127.0.0.1", "::1"):

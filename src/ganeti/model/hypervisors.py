@@ -5,6 +5,9 @@ from typing import Any
 
 HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 
+ONLY_IN_3_0 = {"xen-pvm": {"xen_cmd": "xl"}, "xen-hvm": {"xen_cmd": "xl"}}
+"""Parameters that every cluster of 3.0 has and no later version knows, with what they are here, by hypervisor."""
+
 LISTED_PARAMETERS = {
     "blockdev_prefix": "string",
     "bootloader_args": "string",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ganeti.base.errors import ConfigurationError
 from ganeti.model import data_collectors, ipolicy
+from ganeti.model.hypervisors import ONLY_IN_3_0
 from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
 from ganeti.model.templates import NO_DISKS, OLD_NAMES, TEMPLATES
 
@@ -65,6 +66,7 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     )
     for step in steps:
         remarks += step(plain, new_uuid)
+    remarks += _drop_parameters(plain)
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_1)
     if found != NEWEST:
         plain["version"] = CONFIG_VERSION
@@ -97,6 +99,8 @@ def downgrade(plain: Plain) -> list[str]:
                         f"{_named(kind, obj)}: {field} is not known to {_shown(DOWNGRADED)} and was left out"
                     )
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_0)
+    for hypervisor, values in (plain["cluster"].get("hvparams") or {}).items():
+        values |= ONLY_IN_3_0.get(hypervisor, {})
     plain["version"] = DOWNGRADED[0] * 1000000 + DOWNGRADED[1] * 10000
     remarks.append(f"version {_shown(NEWEST)} is {_shown(DOWNGRADED)} now")
     return remarks
@@ -300,6 +304,22 @@ def _drop_old(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
         for obj in (plain.get(kind) or {}).values():
             dropped += [f"{_named(kind, obj)}: {field}" for field in fields if obj.pop(field, None) is not None]
     return [f"left out what is no longer kept: {', '.join(dropped)}"] if dropped else []
+
+
+def _drop_parameters(plain: Plain) -> list[str]:
+    """A parameter that no driver knows would stop every guest of its hypervisor from being started."""
+    cluster = plain["cluster"]
+    holders = list((cluster.get("hvparams") or {}).items())
+    for hypervisors in (cluster.get("os_hvp") or {}).values():
+        holders += hypervisors.items()
+    holders += [(obj.get("hypervisor"), obj.get("hvparams") or {}) for obj in plain["instances"].values()]
+    dropped = {
+        name
+        for hypervisor, values in holders
+        for name in ONLY_IN_3_0.get(hypervisor, ())
+        if values.pop(name, None) is not None
+    }
+    return [f"left out parameters of hypervisors that there are no longer: {', '.join(dropped)}"] if dropped else []
 
 
 def _replace_values(plain: Plain, table: dict[str, dict[str, str]]) -> list[str]:

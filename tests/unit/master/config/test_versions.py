@@ -167,6 +167,18 @@ def test_down_to_3_0() -> None:
         versions.downgrade(plain)
 
 
+def test_what_only_3_0_has_of_xen_goes_and_comes_back() -> None:
+    plain = with_instance()
+    plain["version"] = 3000000
+    plain["cluster"]["hvparams"]["xen-pvm"] = {"xen_cmd": "xm", "cpu_cap": 5}
+    plain["cluster"]["os_hvp"] = {"debian": {"xen-hvm": {"xen_cmd": "xl"}}}
+    versions.upgrade(plain, numbered())
+    assert plain["cluster"]["hvparams"]["xen-pvm"] == {"cpu_cap": 5}
+    assert plain["cluster"]["os_hvp"] == {"debian": {"xen-hvm": {}}}
+    versions.downgrade(plain)
+    assert plain["cluster"]["hvparams"]["xen-pvm"] == {"xen_cmd": "xl", "cpu_cap": 5}
+
+
 def with_instance() -> dict[str, Any]:
     config = sample_cluster.configuration()
     sample_cluster.add_instance(config, "web")

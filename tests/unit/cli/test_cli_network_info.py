@@ -67,6 +67,16 @@ def test_a_network_that_nobody_uses(gnt, master):
     ]
 
 
+def test_many_addresses_are_kept_back(gnt, master):
+    kept_back = ", ".join(f"198.51.100.{last}" for last in (0, 1, 3, 5, 15))
+    master.answers["Query"] = {"data": [row((BARE | {"external_reservations": kept_back}).values())]}
+    assert gnt("gnt-network info").out.splitlines()[-5:-2] == [
+        "  externally reserved IPs:",
+        "    198.51.100.0, 198.51.100.1, 198.51.100.3, 198.51.100.5,",
+        "    198.51.100.15",
+    ]
+
+
 def test_a_network_that_is_not_there(gnt, master):
     master.answers["Query"] = {"data": []}
     ran = gnt("gnt-network info nowhere")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import out
 
@@ -71,7 +73,8 @@ def describe(network: dict[str, Any], users: list[str]) -> list[str]:
         lines.append(f"     {start:>4} {part:<{_LINE_LENGTH}} {start + _LINE_LENGTH - 1}")
     lines.append("         (X) used    (.) free")
     if network["external_reservations"]:
-        lines += ["  externally reserved IPs:", f"    {network['external_reservations']}"]
+        kept_back = textwrap.wrap(network["external_reservations"], _LINE_LENGTH)
+        lines += ["  externally reserved IPs:", *(f"    {line}" for line in kept_back)]
     groups = [f"    {name} (mode:{mode} link:{link} vlan:{vlan})" for name, mode, link, vlan in network["group_list"]]
     lines += ["  connected to node groups:", *groups] if groups else ["  not connected to any node group"]
     used = [f"  used by {len(users)} instances:", *(f"    {user}" for user in users)]

@@ -130,6 +130,8 @@ def policy(
 ) -> dict[str, Any]:
     """Give the policy *old* with what is *given*: bounds as a whole, standard sizes one by one.
 
+    Bounds of the cluster that leave something out are refused, as in 3.1.
+
     Raises `ParameterError`. The policy of the cluster has every key, so ``default`` gives one the value that a new
     cluster has. That of a group has the keys that differ from the policy *above* it, and ``default`` removes one.
     """
@@ -144,7 +146,7 @@ def policy(
         elif key == "std":
             new[key] = new[key] | _sizes(value, fresh[key])
         elif key == "minmax":
-            new[key] = [_bounds(pair, fresh["minmax"][0]) for pair in _list(key, value)]
+            new[key] = [_bounds(pair, fresh["minmax"][0], complete=above is None) for pair in _list(key, value)]
         elif key == "disk-templates":
             new[key] = _list(key, value)
         else:
@@ -183,10 +185,18 @@ def _list(key: str, value: Any) -> list[Any]:
     return value
 
 
-def _bounds(pair: Any, fresh: Mapping[str, dict[str, int]]) -> dict[str, Any]:
+def _bounds(pair: Any, fresh: Mapping[str, dict[str, int]], *, complete: bool) -> dict[str, Any]:
+    """Type a pair of bounds; what it leaves out is as in *fresh*, unless it must be *complete*."""
     if not isinstance(pair, Mapping) or set(pair) != {"min", "max"}:
         raise ParameterError("Instance policy: each pair of bounds has min and max")
-    return {bound: fresh[bound] | _sizes(pair[bound], fresh[bound]) for bound in ("min", "max")}
+    given = {bound: _sizes(pair[bound], fresh[bound]) for bound in ("min", "max")}
+    for bound, sizes in given.items():
+        if complete and (missing := [key for key in ipolicy.SPEC_KEYS if key not in sizes]):
+            raise ParameterError(
+                f"Instance policy: {bound} leaves out {', '.join(missing)}: the bounds of the cluster are given as a "
+                "whole ('gnt-cluster show-ispecs-cmd' prints those of now)"
+            )
+    return {bound: fresh[bound] | sizes for bound, sizes in given.items()}
 
 
 def _sizes(values: Any, fresh: Mapping[str, int]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operation import decode
 from ganeti.master.operations.cluster.set_params import ChangeCluster, Facts, ModifyCluster
 from ganeti.model.configuration import Draft
+from ganeti.model.ipolicy import SPEC_KEYS
 from ganeti.model.locks import ALL_GROUPS, ALL_INSTANCES, ALL_NODES, BGL, LockPlan, node_lock
 from ganeti.model.objects import CLUSTER_KEY, Nic
 from ganeti.model.parameters import Parameter
@@ -197,6 +198,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"ipolicy": {"std": {"cpu-count": 99}}}, "outside every pair of bounds"),
         ({"ipolicy": {"minmax": 3}}, "minmax must be a list that is not empty"),
         ({"ipolicy": {"minmax": [{"min": {}}]}}, "each pair of bounds has min and max"),
+        ({"ipolicy": {"minmax": [{"min": {"cpu-count": 1}, "max": {}}]}}, "min leaves out memory-size, disk-count"),
         ({"ipolicy": {"disk-templates": ["moon"]}}, "'moon' is no enabled disk template"),
         ({"ipolicy": {"vcpu-ratio": 0.5}}, "vcpu-ratio must be a number of at least 1"),
         ({"nicparams": {"link": ""}}, "link must not be empty"),
@@ -269,7 +271,8 @@ def test_of_the_policy_only_what_is_given_changes() -> None:
     after = ctx.config.view().cluster.ipolicy
     standard = before["std"] | {"memory-size": 1024}
     assert after == before | {"std": standard, "vcpu-ratio": 2.5, "disk-templates": ["local"]}
-    modify(ctx, ipolicy={"vcpu-ratio": "default", "minmax": [{"min": {"cpu-count": 1}, "max": {"cpu-count": 4}}]})
+    bounds = {"min": dict.fromkeys(SPEC_KEYS, 1), "max": dict.fromkeys(SPEC_KEYS, 2048) | {"cpu-count": 4}}
+    modify(ctx, ipolicy={"vcpu-ratio": "default", "minmax": [bounds]})
     after = ctx.config.view().cluster.ipolicy
     assert after["vcpu-ratio"] == before["vcpu-ratio"]
     assert [pair["max"]["cpu-count"] for pair in after["minmax"]] == [4]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ganeti.daemons.catalogue import build_catalogue
-from ganeti.model.hypervisors import HYPERVISORS, PARAMETERS_OF_3_1
+from ganeti.model.hypervisors import HYPERVISORS, OURS, PARAMETERS_OF_3_1
 from ganeti.model.parameters import defaults
 
 SPEC = Path(__file__).parents[2] / "docs/spec/opcodes.md"
@@ -47,3 +47,8 @@ def test_parameters_of_kvm_that_3_1_does_not_have_are_marked() -> None:
     assert {each.name for each in parameters if each.ours} == {each.name for each in parameters} - set(
         in_the_spec("kvm")
     )
+
+
+def test_what_no_other_version_knows_is_left_out_on_the_way_back() -> None:
+    known = build_catalogue().hypervisors.values()
+    assert {each.name for traits in known for each in traits.parameters if each.ours} == set(OURS)

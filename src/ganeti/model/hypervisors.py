@@ -8,6 +8,9 @@ HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 ONLY_IN_3_0 = {"xen-pvm": {"xen_cmd": "xl"}, "xen-hvm": {"xen_cmd": "xl"}}
 """Parameters that every cluster of 3.0 has and no later version knows, with what they are here, by hypervisor."""
 
+OURS = ("disk_bandwidth", "disk_iops", "hotplug_memory", "hotplug_vcpus")
+"""Parameters that no version of 3.1 and before knows, of any hypervisor."""
+
 LISTED_PARAMETERS = {
     "blockdev_prefix": "string",
     "bootloader_args": "string",

@@ -5,12 +5,11 @@ Conversion goes by what the file looks like, not by the version it names: each s
 or does nothing. So one that was converted by half is completed by the same conversion once more.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import ConfigurationError
-from ganeti.model import data_collectors, ipolicy
-from ganeti.model.hypervisors import ONLY_IN_3_0
+from ganeti.model import data_collectors, hypervisors, ipolicy
 from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
 from ganeti.model.templates import NO_DISKS, OLD_NAMES, TEMPLATES
 
@@ -66,7 +65,7 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     )
     for step in steps:
         remarks += step(plain, new_uuid)
-    remarks += _drop_parameters(plain)
+    remarks += _drop_parameters(plain, {name: tuple(only) for name, only in hypervisors.ONLY_IN_3_0.items()})
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_1)
     if found != NEWEST:
         plain["version"] = CONFIG_VERSION
@@ -99,8 +98,9 @@ def downgrade(plain: Plain) -> list[str]:
                         f"{_named(kind, obj)}: {field} is not known to {_shown(DOWNGRADED)} and was left out"
                     )
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_0)
+    remarks += _drop_parameters(plain, dict.fromkeys(hypervisors.HYPERVISORS, hypervisors.OURS))
     for hypervisor, values in (plain["cluster"].get("hvparams") or {}).items():
-        values |= ONLY_IN_3_0.get(hypervisor, {})
+        values |= hypervisors.ONLY_IN_3_0.get(hypervisor, {})
     plain["version"] = DOWNGRADED[0] * 1000000 + DOWNGRADED[1] * 10000
     remarks.append(f"version {_shown(NEWEST)} is {_shown(DOWNGRADED)} now")
     return remarks
@@ -306,27 +306,29 @@ def _drop_old(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     return [f"left out what is no longer kept: {', '.join(dropped)}"] if dropped else []
 
 
-def _drop_parameters(plain: Plain) -> list[str]:
-    """A parameter that no driver knows would stop every guest of its hypervisor from being started."""
+def _drop_parameters(plain: Plain, unknown: Mapping[str, Sequence[str]]) -> list[str]:
+    """Leave out parameters that are *unknown* to a version, by hypervisor: it would start no guest that has one."""
     cluster = plain["cluster"]
-    holders = list((cluster.get("hvparams") or {}).items())
-    for hypervisors in (cluster.get("os_hvp") or {}).values():
-        holders += hypervisors.items()
-    holders += [(obj.get("hypervisor"), obj.get("hvparams") or {}) for obj in plain["instances"].values()]
-    dropped = {
-        name
-        for hypervisor, values in holders
-        for name in ONLY_IN_3_0.get(hypervisor, ())
+    holders = [("cluster", *each) for each in (cluster.get("hvparams") or {}).items()]
+    for system, inner in (cluster.get("os_hvp") or {}).items():
+        holders += [(f"OS {system}", *each) for each in inner.items()]
+    holders += [
+        (_named("instances", obj), obj.get("hypervisor"), obj.get("hvparams") or {})
+        for obj in plain["instances"].values()
+    ]
+    return [
+        f"{where}: the hypervisor parameter {name} is not known there and was left out"
+        for where, hypervisor, values in holders
+        for name in unknown.get(hypervisor, ())
         if values.pop(name, None) is not None
-    }
-    return [f"left out parameters of hypervisors that there are no longer: {', '.join(dropped)}"] if dropped else []
+    ]
 
 
 def _replace_values(plain: Plain, table: dict[str, dict[str, str]]) -> list[str]:
     cluster = plain["cluster"]
     holders = [("cluster", values) for values in (cluster.get("hvparams") or {}).values()]
-    for system, hypervisors in (cluster.get("os_hvp") or {}).items():
-        holders += [(f"OS {system}", values) for values in hypervisors.values()]
+    for system, inner in (cluster.get("os_hvp") or {}).items():
+        holders += [(f"OS {system}", values) for values in inner.values()]
     holders += [(f"instance {obj.get('name')}", obj.get("hvparams") or {}) for obj in plain["instances"].values()]
     remarks = []
     for where, values in holders:

@@ -179,6 +179,16 @@ def test_what_only_3_0_has_of_xen_goes_and_comes_back() -> None:
     assert plain["cluster"]["hvparams"]["xen-pvm"] == {"xen_cmd": "xl", "cpu_cap": 5}
 
 
+def test_parameters_of_ours_do_not_go_down() -> None:
+    plain = with_instance()
+    (instance,) = plain["instances"].values()
+    instance |= {"hypervisor": "kvm", "hvparams": {"disk_iops": 300, "acpi": True}}
+    plain["cluster"]["hvparams"]["kvm"] = {"hotplug_vcpus": 4}
+    said = versions.downgrade(plain)
+    assert instance["hvparams"] == {"acpi": True} and plain["cluster"]["hvparams"]["kvm"] == {}
+    assert "instance web: the hypervisor parameter disk_iops is not known there and was left out" in said
+
+
 def with_instance() -> dict[str, Any]:
     config = sample_cluster.configuration()
     sample_cluster.add_instance(config, "web")

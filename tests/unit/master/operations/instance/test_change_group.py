@@ -100,3 +100,17 @@ def test_a_group_with_other_networks_takes_none_of_their_instances(ctx: FakeCont
     instance = replace(instance, nics=[replace(instance.nics[0], network="uuid-dmz")])
     with pytest.raises(PrerequisiteError, match="network dmz is not connected to node group green as it is to default"):
         check_target(config, instance, "uuid-node3", ignore_ipolicy=False)
+
+
+def test_a_network_that_an_earlier_version_connected_is_the_same(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    config.put("networks", "uuid-dmz", Network(uuid="uuid-dmz", name="dmz", network="192.0.2.0/24"))
+    earlier = {"mode": "bridged", "link": "br5"}
+    for uuid, nicparams in (("uuid-group1", earlier), ("uuid-green", earlier | {"vlan": ""})):
+        config.put("nodegroups", uuid, replace(config.group(uuid), networks={"uuid-dmz": nicparams}))
+    instance = config.find_instance("web1")
+    instance = replace(instance, nics=[replace(instance.nics[0], network="uuid-dmz")])
+    check_target(config, instance, "uuid-node3", ignore_ipolicy=False)
+    config.put("nodegroups", "uuid-green", replace(config.group("uuid-green"), networks={"uuid-dmz": {"link": "br6"}}))
+    with pytest.raises(PrerequisiteError, match="is not connected to node group green"):
+        check_target(config, instance, "uuid-node3", ignore_ipolicy=False)

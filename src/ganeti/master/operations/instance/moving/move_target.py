@@ -2,7 +2,7 @@
 """Where an instance goes when it leaves its primary node: shared by migration and failover."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
@@ -14,6 +14,7 @@ from ganeti.model.ipolicy import violations
 from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, NodeGroup
+from ganeti.model.parameters import NIC_PARAMETERS, defaults
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -161,9 +162,17 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
 def _check_networks(view: ConfigView, instance: Instance, old: NodeGroup, new: NodeGroup) -> None:
     """Another node group must have the networks of the NICs as this one has them: NICs are not changed by a move."""
     for index, nic in enumerate(instance.nics):
-        if nic.network is not None and new.networks.get(nic.network) != old.networks.get(nic.network):
+        if nic.network is not None and _attachment(new, nic.network) != _attachment(old, nic.network):
             raise PrerequisiteError(
                 f"NIC {index} of {instance.name}: network {view.network(nic.network).name} is not connected to node "
                 f"group {new.name} as it is to {old.name}: connect it in the same way, or choose another group",
                 WRONG_STATE,
             )
+
+
+def _attachment(group: NodeGroup, network: str) -> dict[str, Any] | None:
+    """How NICs of a group are in a network, None for not at all; an earlier version left out what is not set."""
+    given = group.networks.get(network)
+    if given is None:
+        return None
+    return defaults(NIC_PARAMETERS) | {name: value for name, value in given.items() if value is not None}

@@ -6,7 +6,8 @@ logical id of the form [node, node, port, minor, minor, …] has null in place o
 section 14).
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import count
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -16,8 +17,9 @@ from ganeti.model.configuration import Draft
 from ganeti.model.objects import Disk
 from ganeti.model.view import ConfigView
 
-FIRST_PORT, LAST_PORT = 11000, 14999
-"""TCP and UDP ports given to instances and disks (opcodes, section 7)."""
+FIRST_PORT, LAST_PORT = 11000, 32767
+"""TCP and UDP ports given to instances and disks. Ganeti's end at 14999 (opcodes, section 7): a cluster of it has 4,000
+KVM guests at most. These end where the kernel begins to give ports to clients."""
 
 
 def enter_disk(draft: Draft, disk: Disk) -> None:
@@ -43,8 +45,9 @@ def numbered(draft: Draft, disk: Disk) -> Disk:
             stored = cast("Disk | None", draft.get("disks", disk.uuid))
             if stored is not None and None not in stored.logical_id:
                 return replace(disk, logical_id=stored.logical_id)
+            used = minors_by_node(draft)
             minors = [
-                free_minor(draft, node) if number is None else number
+                _free(used.get(node, {})) if number is None else number
                 for node, number in ((first, minor), (second, other_minor))
             ]
             port = take_port(draft) if port is None else port
@@ -115,21 +118,20 @@ def exchange_numbers(draft: Draft, disk: Disk, stand_in_uuid: str | None) -> Non
             return_port(draft, port)
 
 
-def minors_of(view: ConfigView, node_uuid: str) -> dict[int, Disk]:
-    """The minors that disks have on a node."""
-    found = {}
+def minors_by_node(view: ConfigView) -> dict[str, dict[int, Disk]]:
+    """The minors that disks have on each node."""
+    found: dict[str, dict[int, Disk]] = {}
     for disk in view.disks():
         match disk.logical_id:
             case [str(first), str(second), _, minor, other_minor, *_]:
                 for node, number in ((first, minor), (second, other_minor)):
-                    if node == node_uuid and number is not None:
-                        found[number] = disk
+                    if number is not None:
+                        found.setdefault(node, {})[number] = disk
     return found
 
 
-def free_minor(view: ConfigView, node_uuid: str) -> int:
-    used = minors_of(view, node_uuid)
-    return next(number for number in range(len(used) + 1) if number not in used)
+def _free(used: Container[int]) -> int:
+    return next(number for number in count() if number not in used)
 
 
 def take_port(draft: Draft) -> int:

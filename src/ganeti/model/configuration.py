@@ -82,6 +82,9 @@ class Configuration(ConfigView):
     def uuids(self, kind: str) -> Iterator[str]:
         return iter(self._objects[kind])
 
+    def all(self, kind: str) -> list[Any]:
+        return list(self._objects[kind].values())
+
     def uuid_by_name(self, kind: str, name: str) -> str | None:
         return self._names[kind].get(name)
 
@@ -133,6 +136,11 @@ class Draft(ConfigView):
         for touched_kind, uuid in self.touched:
             if touched_kind == kind and self.touched[kind, uuid] is not None and self.base.get(kind, uuid) is None:
                 yield uuid
+
+    def all(self, kind: str) -> list[Any]:
+        if not any(touched_kind == kind for touched_kind, _ in self.touched):
+            return self.base.all(kind)
+        return super().all(kind)
 
     def uuid_by_name(self, kind: str, name: str) -> str | None:
         for (touched_kind, uuid), obj in self.touched.items():

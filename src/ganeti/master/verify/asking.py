@@ -111,14 +111,17 @@ def neighbours(nodes: Sequence[Node], index: int) -> list[Plain]:
 def node_checks(
     view: ConfigView,
     catalogue: Catalogue,
-    group: NodeGroup,
     online: Sequence[Node],
     index: int,
     *,
     disks: Sequence[DiskSpec],
+    links: Sequence[str],
     assess_parameters: bool,
 ) -> Plain:
-    """The checks for node *index* of *online*, the nodes of *group* that are not offline; it has *disks*."""
+    """The checks for node *index* of *online*, the nodes of a group that are not offline.
+
+    It has *disks*, and needs the *links* of its group as bridges.
+    """
     node = online[index]
     cluster = view.cluster
     master = view.node(cluster.master_node)
@@ -146,7 +149,7 @@ def node_checks(
     mine = [instance for instance in view.primary_instances(node.uuid) if not instance.forthcoming]
     units = storage_units(view, catalogue)
     checks |= {
-        "bridges": bridges(view, group, _instances_of(view, online)),
+        "bridges": links,
         "allowed-file-storage-paths": bool(units) or None,
         "storage": units,
         "replication": replication.templates(view, catalogue),
@@ -174,11 +177,6 @@ def _known(catalogue: Catalogue, hypervisor: str) -> tuple[Any, ...]:
 
 def _filled(view: ConfigView, catalogue: Catalogue, name: str) -> Plain:
     return catalogue.hv_defaults(name) | view.cluster.hvparams.get(name, {})
-
-
-def _instances_of(view: ConfigView, nodes: Sequence[Node]) -> list[Instance]:
-    uuids = {node.uuid for node in nodes}
-    return [instance for instance in view.instances() if instance.primary_node in uuids]
 
 
 def _oob_programs(view: ConfigView) -> list[str]:

@@ -2,8 +2,9 @@
 """What verification finds about the kernel modules that keep copies of disks equal (protocols, section 12)."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
-from ganeti.master.disk_numbers import minors_of
+from ganeti.master.disk_numbers import minors_by_node
 from ganeti.master.verify.findings import Finding
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.objects import Disk, Instance
@@ -17,10 +18,24 @@ def templates(view: ConfigView, catalogue: Catalogue) -> list[str]:
     return [traits.name for traits in enabled if traits is not None and traits.has_secondary and traits.uses_node_disk]
 
 
-def of_node(view: ConfigView, report: NodeReport) -> Iterator[Finding]:
+class Minors:
+    """What disks have which minors, and whose the disks are: gone through once, however many nodes are looked at."""
+
+    def __init__(self, view: ConfigView) -> None:
+        self.view = view
+
+    @cached_property
+    def by_node(self) -> dict[str, dict[int, Disk]]:
+        return minors_by_node(self.view)
+
+    @cached_property
+    def owners(self) -> dict[str, Instance]:
+        return {uuid: instance for instance in self.view.instances() for uuid in instance.disks}
+
+
+def of_node(known: Minors, report: NodeReport) -> Iterator[Finding]:
     """Its helper is the cluster's; the minors in use are those of disks that are in use here."""
-    name, wanted = report.node.name, view.cluster.drbd_usermode_helper
-    owners = {uuid: instance for instance in view.instances() for uuid in instance.disks}
+    name, wanted = report.node.name, known.view.cluster.drbd_usermode_helper
     for part in (report.found.replication or {}).values():
         if (found := part.found) is None:
             yield Finding("ENODEDRBD", name, f"can't check the mirrors of volumes: {part.error}")
@@ -29,7 +44,7 @@ def of_node(view: ConfigView, report: NodeReport) -> Iterator[Finding]:
             yield Finding("ENODEDRBDHELPER", name, "no drbd usermode helper set")
         elif wanted and found.helper != wanted:
             yield Finding("ENODEDRBDHELPER", name, f"wrong drbd usermode helper: {found.helper}")
-        yield from _minors(name, minors_of(view, report.node.uuid), owners, found.minors)
+        yield from _minors(name, known.by_node.get(report.node.uuid, {}), known.owners, found.minors)
 
 
 def _minors(node: str, known: dict[int, Disk], owners: dict[str, Instance], used: Sequence[int]) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.instances import INSTANCES
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Network, Nic
+from ganeti.model.view import ConfigView
 
 FIELDS = [field for field in INSTANCES.with_drivers(catalogue()).listed() if not field.live]
 assert INSTANCES.made_of is not None
@@ -217,6 +218,7 @@ def test_no_field_shows_more_than_its_row_is_made_of(monkeypatch: pytest.MonkeyP
 
     instance = site.configuration.instance("uuid-1")
     monkeypatch.setattr(Configuration, "get", watched)
+    monkeypatch.setattr(Configuration, "all", ConfigView.all)  # by `get`
     MADE_OF.shared(site.configuration)
     shared = set(read)
     row = MADE_OF.row(instance, QueryWorld(site.configuration, catalogue()))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master.verify.nodes import NodeReport
-from ganeti.master.verify.replication import of_node, templates, versions
+from ganeti.master.verify.replication import Minors, of_node, templates, versions
 from ganeti.model.configuration import Configuration
 from ganeti.model.node_calls.disks import Replication
 from ganeti.model.node_calls.verify import NodeFindings, ReplicationFound
@@ -42,7 +42,7 @@ def reports(config: Configuration, **answers: Any) -> list[NodeReport]:
 
 def told(config: Configuration, **answers: Any) -> list[tuple[str, str]]:
     found = reports(config, **answers)
-    return [(each.code, each.message) for report in found for each in of_node(config, report)] + [
+    return [(each.code, each.message) for report in found for each in of_node(Minors(config), report)] + [
         (each.code, each.message) for each in versions(found)
     ]
 
@@ -62,7 +62,7 @@ def test_each_fault_has_its_code() -> None:
     [(code, message)] = told(config, minors=[])
     assert code == "ENODEDRBD" and message.startswith("drbd minor 0 of disk/0 of instance ")
     report = report_of(reports(config)[0].node, ReplicationFound(error="no module"))
-    assert [each.code for each in of_node(config, report)] == ["ENODEDRBD"]
+    assert [each.code for each in of_node(Minors(config), report)] == ["ENODEDRBD"]
 
 
 def report_of(node: Node, part: ReplicationFound) -> NodeReport:

@@ -132,6 +132,7 @@ class _Work:
         """*verbose* names each node and instance that is looked at; *clutter* looks for keys of unknown nodes, too."""
         self.verbose = verbose
         self.clutter = clutter
+        self._minors = replication.Minors(scope.view)
         self.ctx = ctx
         self.scope = scope
         self.report = report
@@ -180,14 +181,17 @@ class _Work:
     async def _ask(self, assess_parameters: bool) -> list[NodeReport]:
         scope, catalogue = self.scope, self.ctx.catalogue
         disks = asking.disks_by_node(scope.view, catalogue, scope.instances)
+        online = {node.uuid for node in scope.online}
+        there = [instance for instance in scope.instances if instance.primary_node in online]
+        links = asking.bridges(scope.view, scope.group, there)
         checks = [
             asking.node_checks(
                 scope.view,
                 catalogue,
-                scope.group,
                 scope.online,
                 index,
                 disks=disks.get(node.uuid, []),
+                links=links,
                 assess_parameters=assess_parameters,
             )
             for index, node in enumerate(scope.online)
@@ -266,7 +270,7 @@ class _Work:
         yield from nodes.hypervisors(report)
         yield from nodes.storage(report, catalogue)
         yield from nodes.programs(report)
-        yield from replication.of_node(view, report)
+        yield from replication.of_node(self._minors, report)
 
     def _instances(self, reports: dict[str, NodeReport]) -> None:
         scope, view = self.scope, self.scope.view

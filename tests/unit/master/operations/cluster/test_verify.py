@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace as replace_dataclass
 from typing import Any
@@ -798,3 +799,32 @@ def test_where_the_cluster_leaves_ssh_alone_it_is_said_that_no_keys_are_looked_f
     assert cluster.group(verify_clutter=True)[1][0] == (
         "  - NOTICE: ssh is not set up by the cluster: no keys of nodes are looked for"
     )
+
+
+def test_the_instances_are_gone_through_as_often_for_many_nodes_as_for_few() -> None:
+    passes = []
+    for more in (0, 20):
+        cluster = Cluster()
+        for number in range(more):
+            node = cluster.config.node("uuid-node3")
+            added = replace(node, uuid=f"more{number}", name=f"more{number}", primary_ip=f"10.77.1.{number}")
+            cluster.config.put("nodes", added.uuid, added)
+        passes.append(_passes(cluster))
+        assert len(cluster.asked) == 3 + more
+    assert passes[0]["instances"] == passes[1]["instances"]
+
+
+def _passes(cluster: Cluster) -> Counter[str]:
+    """How often all objects of a kind are read while a group is verified, but the guests of one node by the index."""
+    found: Counter[str] = Counter()
+    config: Any = cluster.config
+
+    def read(kind: str) -> list[Any]:
+        found[kind] += 1
+        return type(config).all(config, kind)
+
+    guests = {instance.primary_node: [instance] for instance in type(config).all(config, "instances")}
+    config.all = read
+    config.primary_instances = lambda *nodes: [guest for node in nodes for guest in guests.get(node, ())]
+    assert cluster.group()
+    return found

@@ -152,6 +152,8 @@ class HypervisorValidateParams(NodeRequest[None], frozen=True, kw_only=True):
     """Virtual CPUs of the instance that is to have them."""
     starts: bool = False
     """Whether it is to start with them now."""
+    user_ids: list[list[int]] | None = None
+    """The cluster's pool, where it changes together with the parameters."""
 
 
 class InstanceOsAdd(NodeRequest[None], frozen=True, kw_only=True):

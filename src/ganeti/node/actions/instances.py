@@ -189,7 +189,7 @@ async def instance_console_info(node: NodeState, asked: InstanceConsoleInfo) -> 
 @answers(HypervisorValidateParams)
 async def hypervisor_validate_params(node: NodeState, asked: HypervisorValidateParams) -> None:
     hypervisor = node.hypervisor(asked.hypervisor)
-    await hypervisor.check_parameters(asked.hvparams)
+    await hypervisor.check_parameters(asked.hvparams, user_ids=asked.user_ids)
     if asked.vcpus is not None and isinstance(hypervisor, ChecksProcessors):
         await hypervisor.check_vcpus(asked.hvparams, asked.vcpus, starts=asked.starts)
 

@@ -32,6 +32,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, DiskSpec, InstanceSpec
 from ganeti.model.parameters import defaults
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.backups.sources import ByteSource
 from ganeti.ports.node_world import NodeWorld
 
@@ -200,8 +201,11 @@ class Hypervisor(Cautious, ABC):
         """Sentences saying why this node could not run guests now; empty when it could."""
 
     @abstractmethod
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
-        """Check filled parameters against this node (files there, values it knows); raises `HypervisorError`."""
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
+        """Check filled parameters against this node (files there, values it knows); raises `HypervisorError`.
+
+        *user_ids* is the cluster's pool where it is to become another one together with these parameters.
+        """
 
     def as_helper(self, hvparams: dict[str, Any], *, address: str | None) -> dict[str, Any]:
         """Filled parameters with which a guest boots from its first disk, whatever it boots from otherwise.

@@ -223,10 +223,12 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         nodes = [node.uuid for node in view.nodes() if node.vm_capable and not node.offline]
         with _refusing():
             changes = inherited_parameters.read({"hvparams": self.hvparams}, ctx.catalogue)
+            user_ids = self._values(view).get("uid_pool")
         cluster = inherited_parameters.changed(view.cluster, changes)
         for name in sorted(set(changes["hvparams"]) & set(cluster.enabled_hypervisors)):
             filled = inheritance.cluster_hv(cluster, name, "", ctx.catalogue.hypervisor(name).parameters)
-            for answer in await ask_many(ctx.nodes, nodes, HypervisorValidateParams(hypervisor=name, hvparams=filled)):
+            request = HypervisorValidateParams(hypervisor=name, hvparams=filled, user_ids=user_ids)
+            for answer in await ask_many(ctx.nodes, nodes, request):
                 if answer.error is not None:
                     node = view.node(answer.node_uuid).name
                     raise PrerequisiteError(

@@ -16,6 +16,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors.capacity import capacity_of
 from ganeti.node.hypervisors.consoles import shell_console
 from ganeti.node.hypervisors.interface import (
@@ -127,7 +128,7 @@ class ChrootHypervisor(Hypervisor):
         missing = [tool for tool in (CHROOT, SETSID, MOUNT, UMOUNT, BLKID) if not os.access(tool, os.X_OK)]
         return [f"{tool} is missing: install coreutils, mount and util-linux" for tool in missing]
 
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
         filled_parameters(self, hvparams)
 
     def console(self, spec: InstanceSpec) -> Console:

@@ -17,6 +17,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors.capacity import read_memory_mib
 from ganeti.node.hypervisors.fake.devices import FakeDevices
 from ganeti.node.hypervisors.fake.failures import failing
@@ -136,7 +137,7 @@ class FakeHypervisor(Hypervisor):
                 return [f"The directory {self.directory} cannot be made: {err.strerror}"]
             return []
 
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
         async with self._failing("check_parameters", ""):
             filled_parameters(self, hvparams)
 

@@ -12,6 +12,7 @@ import shlex
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors import affinity, connections
 from ganeti.node.hypervisors.kvm import command_line, display, users
 from ganeti.node.hypervisors.kvm.emulator import KVM, Emulator
@@ -129,14 +130,15 @@ def check_files(hvparams: dict[str, Any]) -> None:
             display.read_password(hvparams[name], name)
 
 
-async def check_node(hvparams: dict[str, Any], qemu: Emulator, places: Places) -> None:
-    """What this node's QEMU, users and interfaces must have."""
+async def check_node(hvparams: dict[str, Any], qemu: Emulator, places: Places, user_ids: Ranges | None = None) -> None:
+    """What this node's QEMU, users and interfaces must have; *user_ids* is a pool that this node does not know yet."""
     machine = qemu.machine(hvparams["machine_version"])
     if "q35" not in machine and "i440fx" not in machine:
         raise HypervisorError(f"machine_version={hvparams['machine_version']} cannot be used: use a q35 or pc machine")
     _check_cpu(hvparams, qemu)
     _check_capabilities(hvparams, qemu)
-    if hvparams["security_model"] == "pool" and not users.pool_of(places.paths):
+    pool = users.pool_of(places.paths) if user_ids is None else user_ids
+    if hvparams["security_model"] == "pool" and not pool:
         raise HypervisorError(
             "security_model=pool needs a pool of user ids: make one (gnt-cluster modify --uid-pool=FIRST-LAST)"
         )

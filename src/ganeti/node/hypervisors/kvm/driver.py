@@ -19,6 +19,7 @@ from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors import capacity, guest_files
 from ganeti.node.hypervisors.interface import (
     ChecksProcessors,
@@ -180,14 +181,14 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
             problems.append("There is no /dev/net/tun, so NICs cannot be made: load the module tun")
         return problems
 
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
         filled = checks.filled(hvparams)
         checks.check_values(filled)
         qemu = await emulator.describe(self.world, self.places, filled)
         checks.check_files(filled)
         guest_files.check_places(self.places.paths, filled)
         named_files.check(self.places.paths, filled)
-        await checks.check_node(filled, qemu, self.places)
+        await checks.check_node(filled, qemu, self.places, user_ids)
 
     async def check_vcpus(self, hvparams: dict[str, Any], vcpus: int, *, starts: bool) -> None:
         filled, accelerator = checks.filled(hvparams), ""

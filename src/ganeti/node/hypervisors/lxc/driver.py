@@ -18,6 +18,7 @@ from ganeti.model.node_calls.instances import Console
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors import affinity, connections
 from ganeti.node.hypervisors.capacity import capacity_of
 from ganeti.node.hypervisors.consoles import shell_console
@@ -162,7 +163,7 @@ class LxcHypervisor(Hypervisor):
             return []
         return ["AppArmor is off on this node, so containers have one guard less: boot it with apparmor=1"]
 
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
         self._checked(hvparams)
 
     def console(self, spec: InstanceSpec) -> Console:

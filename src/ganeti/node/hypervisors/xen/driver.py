@@ -18,6 +18,7 @@ from ganeti.model.node_calls.migration import MigrationStatus, MigrationTarget
 from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
+from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors import guest_files
 from ganeti.node.hypervisors.consoles import shell_console, vnc_console
 from ganeti.node.hypervisors.interface import Hypervisor, RunningInstance, check_name, filled_parameters
@@ -134,7 +135,7 @@ class XenHypervisor(Hypervisor):
             return [f"Xen does not run guests here: {err}; install xen-system-amd64 and boot its hypervisor"]
         return []
 
-    async def check_parameters(self, hvparams: dict[str, Any]) -> None:
+    async def check_parameters(self, hvparams: dict[str, Any], *, user_ids: Ranges | None = None) -> None:
         filled = self._filled(hvparams)
         known = {parameter.name: parameter for parameter in self.traits.parameters}
         unused = {"device_model", *_unused(filled)}

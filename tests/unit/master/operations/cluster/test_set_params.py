@@ -304,6 +304,14 @@ def test_every_node_looks_for_what_hypervisor_parameters_name() -> None:
     assert ctx.config.view().cluster.hvparams == {}
 
 
+def test_nodes_look_at_parameters_with_the_pool_of_user_ids_that_comes_with_them() -> None:
+    ctx = make()
+    pools = []
+    ctx.nodes.handlers["hypervisor_validate_params"] = lambda node, **asked: pools.append(asked.get("user_ids"))
+    modify(ctx, hvparams={"pretend": {"kernel": "/boot/l"}}, uid_pool=[(3000, 3999)])
+    assert pools == [[[3000, 3999]]] * 3
+
+
 def test_what_others_inherit_is_changed_under_their_locks() -> None:
     locks = ModifyCluster(beparams={"vcpus": 2}).locks(make().config.view())
     assert locks == LockPlan(shared=frozenset({BGL, ALL_NODES, ALL_INSTANCES, ALL_GROUPS}))

@@ -120,6 +120,13 @@ def test_what_the_node_lacks_is_said(changes: dict[str, Any], sentence: str, tmp
         asyncio.run(checks.check_node(checks.filled(changes), QEMU, places))
 
 
+def test_a_pool_of_users_may_come_together_with_its_use(tmp_path: Path) -> None:
+    places, filled = Places(Paths(str(tmp_path))), checks.filled({"security_model": "pool"})
+    asyncio.run(checks.check_node(filled, QEMU, places, [[3000, 3999]]))
+    with pytest.raises(HypervisorError, match="needs a pool of user ids"):
+        asyncio.run(checks.check_node(filled, QEMU, places, []))
+
+
 def test_files_are_looked_for(tmp_path: Path) -> None:
     checks.check_files(checks.filled({"kernel_path": ""}))
     with pytest.raises(HypervisorError, match="empty it to boot from the disk"):

@@ -97,6 +97,9 @@ def downgrade(plain: Plain) -> list[str]:
                     remarks.append(
                         f"{_named(kind, obj)}: {field} is not known to {_shown(DOWNGRADED)} and was left out"
                     )
+    for disk in plain.get("disks", {}).values():
+        if disk["dev_type"] in TEMPLATES and TEMPLATES[disk["dev_type"]].shared:
+            disk["nodes"] = []  # 3.0 leaves them as they are in a failover, and would find a secondary node there
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_0)
     remarks += _drop_parameters(plain, dict.fromkeys(hypervisors.HYPERVISORS, hypervisors.OURS))
     for hypervisor, values in (plain["cluster"].get("hvparams") or {}).items():

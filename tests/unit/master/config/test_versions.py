@@ -179,6 +179,16 @@ def test_what_only_3_0_has_of_xen_goes_and_comes_back() -> None:
     assert plain["cluster"]["hvparams"]["xen-pvm"] == {"xen_cmd": "xl", "cpu_cap": 5}
 
 
+@pytest.mark.parametrize(("template", "nodes"), [("sharedfile", []), ("rbd", []), ("file", ["uuid-node1"])])
+def test_shared_disks_are_on_no_node_in_particular_for_3_0(template: str, nodes: list[str]) -> None:
+    plain = with_instance()
+    (instance,) = plain["instances"].values()
+    plain["disks"] = {"uuid-disk": {"uuid": "uuid-disk", "dev_type": template, "nodes": ["uuid-node1"]}}
+    instance["disks"] = ["uuid-disk"]
+    versions.downgrade(plain)
+    assert plain["disks"]["uuid-disk"]["nodes"] == nodes
+
+
 def test_parameters_of_ours_do_not_go_down() -> None:
     plain = with_instance()
     (instance,) = plain["instances"].values()

@@ -150,6 +150,10 @@ class ConfigView(ABC):
         nodes = frozenset(node_uuids)
         return [instance for instance in self.instances() if instance.primary_node in nodes]
 
+    def uses_mac(self, mac: str) -> bool:
+        """Whether an instance has this MAC address, in small letters."""
+        return any(nic.mac.lower() == mac for instance in self.instances() for nic in instance.nics)
+
     def instance_disks(self, instance: Instance) -> list[Disk]:
         return [self.disk(uuid) for uuid in instance.disks]
 

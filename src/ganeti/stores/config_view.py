@@ -126,6 +126,12 @@ class SqliteView(ConfigView):
         rows = [row for uuid in frozenset(node_uuids) for row in self._rows(query, uuid)]
         return cast(list[Instance], self._objects("instances", rows))
 
+    def uses_mac(self, mac: str) -> bool:
+        """By the text of the objects: to read 20,000 instances costs each creation a third of a second and 80 MiB."""
+        query = "SELECT uuid, data FROM objects WHERE kind = 'instances' AND instr(lower(data), ?)"
+        found = cast(list[Instance], self._objects("instances", self._rows(query, mac)))
+        return any(nic.mac.lower() == mac for instance in found for nic in instance.nics)
+
     def _objects(self, kind: str, rows: list[Any]) -> list[ConfigObject]:
         for uuid, data in rows:
             if self._seen.get((kind, uuid)) is None:

@@ -229,6 +229,11 @@ def test_a_view_answers_as_memory_does(path, store):
         ):
             assert sorted(each.uuid for each in found) == sorted(expected)
         assert view.primary_instances() == memory.primary_instances() == []
+        for instance in memory.instances():
+            for nic in instance.nics:
+                assert view.uses_mac(nic.mac) and memory.uses_mac(nic.mac)
+        for mac in ("aa:00:00:ff:ff:ff", WEB1):
+            assert not view.uses_mac(mac) and not memory.uses_mac(mac)
         assert view.get("instances", "nobody") is None
         assert list(view.names("disks")) == []
 
@@ -290,3 +295,9 @@ def test_no_configuration_is_said_with_its_reason(path):
     SqliteStore(path).close()
     with pytest.raises(ConfigurationError, match="has not filled it yet"):
         ConfigReader(path).view()
+
+
+def test_no_instance_is_read_to_tell_that_a_mac_address_is_free(path, store):
+    with ConfigReader(path).view() as view:
+        assert not view.uses_mac("aa:00:00:ff:ff:ff")
+        assert not [key for key in view._seen if key[0] == "instances"]

@@ -491,3 +491,23 @@ def test_what_is_to_be_as_inherited_is_not_kept(ctx: FakeContext) -> None:
     run(wanted(osparams=given, osparams_private=given, hvparams={"kernel": "default"}), ctx)
     web1 = ctx.config.view().find_instance("web1")
     assert (web1.osparams, web1.osparams_private, web1.hvparams) == ({"b": "own"}, {"b": "own"}, {})
+
+
+def test_a_creation_does_not_read_all_instances(ctx: FakeContext) -> None:
+    """Of 20,000 that takes longer, and more memory, than all else."""
+    config: Any = ctx.config.config
+    macs: list[str] = []
+
+    def read(kind: str) -> list[Any]:
+        assert kind not in ("instances", "disks")
+        return type(config).all(config, kind)
+
+    def uses_mac(mac: str) -> bool:
+        macs.append(mac)
+        return len(macs) == 1
+
+    config.all, config.uses_mac = read, uses_mac
+    config.primary_instances = lambda *nodes: []  # by an index
+    assert run(wanted(pnode="node2", nics=[{}, {}]), ctx) == ["node2"]
+    made = [nic.mac for nic in config.find_instance("web1").nics]
+    assert macs[1:] == made and macs[0] not in made, "one that is in use is not taken"

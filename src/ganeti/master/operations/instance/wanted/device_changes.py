@@ -12,7 +12,7 @@ from ganeti.base import names
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master.operations.instance.wanted.creation_input import MAX_DISKS, NAMELESS, read_disk
 from ganeti.master.operations.instance.wanted.disk_places import place_disks
-from ganeti.master.operations.instance.wanted.nics import MAX_NICS, changed_nic, check_device_names, new_nic
+from ganeti.master.operations.instance.wanted.nics import MAX_NICS, TakenMacs, changed_nic, check_device_names, new_nic
 from ganeti.master.operations.parameters import NicInput, Values
 from ganeti.model.new_disk import adopts
 from ganeti.model.objects import Disk, Nic
@@ -121,8 +121,7 @@ def change_nics(
     """Carry the changes out one after another."""
     now, told = list(nics), []
     for change in changes:
-        taken = {nic.mac.lower() for instance in view.instances() for nic in instance.nics}
-        taken |= {nic.mac.lower() for nic in now}
+        taken = TakenMacs(view, (nic.mac for nic in now))
         if change.action == "add":
             index = inserted("NIC", now, change.where, MAX_NICS)
             now.insert(index, new_nic(index, _nic_input(index, change.values), view, entropy, taken))

@@ -3,7 +3,7 @@
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,11 +42,30 @@ def check_device_names(kind: str, given: Sequence[Any]) -> None:
         taken.add(name)
 
 
+class TakenMacs:
+    """The MAC addresses in use, each looked for by itself: those of the configuration, and more."""
+
+    def __init__(self, view: ConfigView, more: Iterable[str] = (), free: str = "") -> None:
+        """*free* counts as not in use."""
+        self._view = view
+        self._more = {mac.lower() for mac in more}
+        self._free = free.lower()
+
+    def __contains__(self, mac: str) -> bool:
+        return mac != self._free and (mac in self._more or self._view.uses_mac(mac))
+
+    def add(self, mac: str) -> None:
+        self._more.add(mac)
+
+    def without(self, mac: str) -> "TakenMacs":
+        return TakenMacs(self._view, self._more, mac)
+
+
 def read_nics(asked: Sequence[NicInput], view: ConfigView, entropy: EntropyPort) -> list[Nic]:
     """Make NICs; a MAC left out or ``auto`` is generated, free of those in use."""
     if len(asked) > MAX_NICS:
         raise PrerequisiteError(f"{len(asked)} NICs are too many: an instance has at most {MAX_NICS}", WRONG_INPUT)
-    taken = {nic.mac.lower() for instance in view.instances() for nic in instance.nics}
+    taken = TakenMacs(view)
     nics = []
     for index, each in enumerate(asked):
         nic = new_nic(index, each, view, entropy, taken)
@@ -56,15 +75,13 @@ def read_nics(asked: Sequence[NicInput], view: ConfigView, entropy: EntropyPort)
     return nics
 
 
-def new_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
+def new_nic(index: int, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: TakenMacs) -> Nic:
     given = _of_link(msgspec.to_builtins(asked))
     _refuse_of_nobody(index, given)
     return _make_nic(index, given, view, entropy, taken)
 
 
-def changed_nic(
-    index: int, nic: Nic, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: Collection[str]
-) -> Nic:
+def changed_nic(index: int, nic: Nic, asked: NicInput, view: ConfigView, entropy: EntropyPort, taken: TakenMacs) -> Nic:
     """Give *nic* as it will be: what is not asked for stays, ``default``, null and ``none`` take a value away.
 
     In a network, mode, link and VLAN follow from it. A MAC address that was made below the prefix of another network is
@@ -79,7 +96,7 @@ def changed_nic(
     after = _nic_network(index, _without_empty(values), view)
     if "mac" not in given and _mac_prefix(view, before) != _mac_prefix(view, after):
         values["mac"] = _AUTO[0]
-    changed = _make_nic(index, values, view, entropy, set(taken) - {nic.mac.lower()})
+    changed = _make_nic(index, values, view, entropy, taken.without(nic.mac))
     return replace(changed, uuid=nic.uuid)
 
 
@@ -121,7 +138,7 @@ def _mac_prefix(view: ConfigView, network: Network | None) -> str:
     return network.mac_prefix if network is not None and network.mac_prefix else view.cluster.mac_prefix
 
 
-def _make_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: EntropyPort, taken: set[str]) -> Nic:
+def _make_nic(index: int, values: Mapping[str, Any], view: ConfigView, entropy: EntropyPort, taken: TakenMacs) -> Nic:
     given = _without_empty(values)
     network = _nic_network(index, given, view)
     own: dict[str, Any] = {key: given[key] for key in ("mode", "link", "vlan") if key in given}
@@ -199,7 +216,7 @@ def _nic_address(index: int, text: Any, mode: str) -> str | None:
         raise PrerequisiteError(f"NIC {index}: '{text}' is not an IP address", WRONG_INPUT) from err
 
 
-def generate_mac(prefix: str, entropy: EntropyPort, taken: set[str]) -> str:
+def generate_mac(prefix: str, entropy: EntropyPort, taken: TakenMacs) -> str:
     for _ in range(1000):
         mac = f"{prefix}:" + ":".join(f"{byte:02x}" for byte in entropy.token(3))
         if mac not in taken:

@@ -93,6 +93,8 @@ class KvmDevices(RunningDevices):
         known = record.read(self._places, name)
         if process.find(self._places, name) is not None and known is not None:
             await disk_copies.DiskCopies(self._world, self._places, known).end()
+        else:
+            disk_copies.forget(self._places, name)
 
     async def mirror_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
         return await self._copies(spec).copy(targets)

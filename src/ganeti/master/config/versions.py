@@ -65,7 +65,8 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     )
     for step in steps:
         remarks += step(plain, new_uuid)
-    remarks += _drop_parameters(plain, {name: tuple(only) for name, only in hypervisors.ONLY_IN_3_0.items()})
+    only_before = {name: tuple(only) for name, only in hypervisors.ONLY_IN_3_0.items()}
+    remarks += _drop_parameters(plain, only_before, NEWEST)
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_1)
     if found != NEWEST:
         plain["version"] = CONFIG_VERSION
@@ -101,7 +102,7 @@ def downgrade(plain: Plain) -> list[str]:
         if disk["dev_type"] in TEMPLATES and TEMPLATES[disk["dev_type"]].shared:
             disk["nodes"] = []  # 3.0 leaves them as they are in a failover, and would find a secondary node there
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_0)
-    remarks += _drop_parameters(plain, dict.fromkeys(hypervisors.HYPERVISORS, hypervisors.OURS))
+    remarks += _drop_parameters(plain, dict.fromkeys(hypervisors.HYPERVISORS, hypervisors.OURS), DOWNGRADED)
     for hypervisor, values in (plain["cluster"].get("hvparams") or {}).items():
         values |= hypervisors.ONLY_IN_3_0.get(hypervisor, {})
     plain["version"] = DOWNGRADED[0] * 1000000 + DOWNGRADED[1] * 10000
@@ -309,7 +310,7 @@ def _drop_old(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     return [f"left out what is no longer kept: {', '.join(dropped)}"] if dropped else []
 
 
-def _drop_parameters(plain: Plain, unknown: Mapping[str, Sequence[str]]) -> list[str]:
+def _drop_parameters(plain: Plain, unknown: Mapping[str, Sequence[str]], version: tuple[int, int]) -> list[str]:
     """Leave out parameters that are *unknown* to a version, by hypervisor: it would start no guest that has one."""
     cluster = plain["cluster"]
     holders = [("cluster", *each) for each in (cluster.get("hvparams") or {}).items()]
@@ -319,12 +320,13 @@ def _drop_parameters(plain: Plain, unknown: Mapping[str, Sequence[str]]) -> list
         (_named("instances", obj), obj.get("hypervisor"), obj.get("hvparams") or {})
         for obj in plain["instances"].values()
     ]
-    return [
-        f"{where}: the hypervisor parameter {name} is not known there and was left out"
+    remarks = [
+        f"{where}: {name} is not known to {_shown(version)} and was left out"
         for where, hypervisor, values in holders
         for name in unknown.get(hypervisor, ())
         if values.pop(name, None) is not None
     ]
+    return list(dict.fromkeys(remarks))
 
 
 def _replace_values(plain: Plain, table: dict[str, dict[str, str]]) -> list[str]:

@@ -14,7 +14,9 @@ async def run_oob(node: NodeState, asked: RunOob) -> str:
         raise ExecutionError(f"'{oob_program}' is not a program's full path: set the node parameter oob_program to one")
     try:
         done = await node.world.run(
-            [node.paths.under(oob_program), asked.command, asked.remote_node], timeout_s=asked.timeout
+            [node.paths.under(oob_program), asked.command, asked.remote_node],
+            timeout_s=asked.timeout,
+            leaves_background=True,
         )
     except CommandError as err:
         raise ExecutionError(str(err)) from err

@@ -47,6 +47,11 @@ def test_hooks_run_in_order_with_their_environment_alone(node, monkeypatch: pyte
         ("hooks/group-add-post.d/tell", "hooks_runner", {"path": "group-add", "phase": "post", "env": {}}),
         ("restricted-commands/tell", "restricted_command", {"name": "tell"}),
         ("node-repair-commands/tell", "repair_command", {"name": "tell", "input": ""}),
+        (
+            "tell",
+            "run_oob",
+            {"oob_program": "/etc/ganeti/tell", "command": "power-on", "remote_node": "node2", "timeout": 9.0},
+        ),
     ],
 )
 def test_scripts_of_the_administrator_may_go_on_in_the_background(

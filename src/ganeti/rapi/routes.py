@@ -132,7 +132,7 @@ def _route(said: str, op_id: str) -> Route:
     shape = _SHAPES.get(said, Shape())
     if path.endswith("/tags"):
         kind = _TAGGED.get(path.split("/")[2], "cluster")
-        none = {"tags": []} if method == "PUT" else {}
+        none: dict[str, Any] = {"tags": []} if method == "PUT" else {}
         shape = Shape(body=False, aliases={"tag": "tags"}, fixed={"kind": kind}, defaults=none)
     return Route(method, path, op_id, shape)
 

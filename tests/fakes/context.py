@@ -346,6 +346,8 @@ def run(operation: Operation[Any], ctx: FakeContext) -> Any:
         operation.locks(view)
         facts = await operation.gather(ctx, view)  # type: ignore[arg-type]
         checked = operation.check(view, facts, ctx)  # type: ignore[arg-type]
+        if operation.dry_run:
+            return await operation.check_on_nodes(checked, ctx)  # type: ignore[arg-type]
         operation.hooks(view, checked)
         return await operation.execute(checked, ctx)  # type: ignore[arg-type]
 

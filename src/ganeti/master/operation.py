@@ -136,6 +136,9 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
         """Decide. *ctx* is for its catalogue, entropy and log; nothing may be awaited or changed here."""
         return None
 
+    async def check_on_nodes(self, checked: Any, ctx: OperationContext) -> None:
+        """Raise what nodes have against it, and change nothing: the end of a dry run. `execute` asks by itself."""
+
     def hooks(self, view: ConfigView, checked: Any) -> Hooks | None:
         return None
 

@@ -155,6 +155,7 @@ class JobRunner:
         plan_fingerprint.require(operation, self._world.view())
         self._refuse_if_cancelled()
         if operation.dry_run:
+            await operation.check_on_nodes(checked, context)
             log.info(" - INFO: dry-run mode requested, not actually executing the operation")
             return None
         hooks = HookRunner(operation, operation.hooks(self._world.view(), checked), context, log)

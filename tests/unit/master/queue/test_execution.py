@@ -64,6 +64,11 @@ class Work(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True
             raise PrerequisiteError("No")
         return "checked"
 
+    async def check_on_nodes(self, checked: Any, ctx: Any) -> None:
+        assert checked == "checked"
+        if self.fail_at == "nodes":
+            raise PrerequisiteError("Not here")
+
     def hooks(self, view: Any, checked: Any) -> Hooks | None:
         env = {"INSTANCE_NAME": "web1"}
         return Hooks("work", "INSTANCE", "web1", env, [NODE], [NODE]) if self.hooked else None
@@ -249,6 +254,7 @@ def test_a_fault_of_our_own_is_noted_and_undone():
 def test_nothing_is_done_when_a_prerequisite_fails_or_in_a_dry_run():
     for opcode, result in (
         (work(fail_at="check"), ["OpPrereqError", ["No", "wrong_input"]]),
+        (work(dry_run=True, fail_at="nodes"), ["OpPrereqError", ["Not here", "wrong_input"]]),
         (work(dry_run=True, fail_at="execute"), None),
     ):
         world = carry_out(MemoryWorld(opcode))

@@ -136,7 +136,7 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
 
     async def reserve(self, checked: creation.Checked, ctx: OperationContext) -> None:
         """Have the instance in the configuration, as forthcoming, with its undo."""
-        await self._check_on_node(checked, ctx)
+        await self.check_on_nodes(checked, ctx)
         await self._reserve(checked, ctx)
 
     async def make(self, checked: creation.Checked, ctx: OperationContext) -> InstanceSpec:

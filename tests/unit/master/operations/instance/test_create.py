@@ -278,6 +278,8 @@ def test_an_os_that_is_named_must_be_there_though_it_is_not_installed(ctx: FakeC
     ctx.nodes.handlers["os_validate"] = PrerequisiteError("OS 'nosuch' not known: there are noop")
     with pytest.raises(PrerequisiteError, match="OS 'nosuch' not known"):
         run(wanted(os_type="nosuch", **asked), ctx)
+    with pytest.raises(PrerequisiteError, match="OS 'nosuch' not known"):
+        run(wanted(os_type="nosuch", dry_run=True, **asked), ctx)
     assert not ctx.config.view().instances()
     run(wanted(os_type=None, **asked), ctx)
 

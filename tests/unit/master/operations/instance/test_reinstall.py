@@ -47,6 +47,11 @@ def test_the_same_os_again(ctx: FakeContext) -> None:
     assert ctx.config.view().find_instance("web1").os == "noop+default"
 
 
+def test_a_dry_run_asks_for_the_os_and_does_nothing(ctx: FakeContext) -> None:
+    reinstall(ctx, dry_run=True)
+    assert ctx.story == ["node1 instance_info", "node1 os_validate"]
+
+
 def test_another_os_with_parameters_for_this_time(ctx: FakeContext) -> None:
     change(ctx, osparams={"size": "1", "lang": "de"})
     asked: dict[str, Any] = {}

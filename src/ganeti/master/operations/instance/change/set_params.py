@@ -237,7 +237,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
         for warning in checked.warnings:
             ctx.log.warning(warning)
-        await self._check_on_node(checked, ctx)
+        await self.check_on_nodes(checked, ctx)
         wait = self.wait_for_sync and not checked.old.disks_active
         chosen = self.iallocator is not None
         spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait and not chosen)
@@ -361,7 +361,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         told += [("disk_template", self.disk_template)] if self.disk_template else []
         return told + ([("admin_state", new.admin_state)] if self.offline is not None else [])
 
-    async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
         """What only the node can say: its bridges, its files, its OS definitions, its free space."""
         spec = checked.spec
         node = ctx.config.view().node(checked.new.primary_node)

@@ -290,7 +290,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         if self.file_driver not in (None, template.logical_id_driver):
             driver = f"opens its files by the driver {template.logical_id_driver}"
             ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
-        await self._check_on_node(checked, ctx)
+        await self.check_on_nodes(checked, ctx)
         if checked.source is not None:
             await self._release_room(checked, ctx)  # it is promised, and to read dumps may take hours
             await require_undamaged(ctx, checked.source)
@@ -356,7 +356,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         names = [self._primary_name(), self.snode_uuid or self.snode]
         return [view.find_node(name) for name in names if name]
 
-    async def _check_on_node(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
         """What only the node can say: its files, its OS definitions, its free memory and space."""
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec

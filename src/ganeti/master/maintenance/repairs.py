@@ -53,8 +53,11 @@ def _repair(
 def begun(
     view: ConfigView, repair: InstanceRepair, jobs: list[int], new_id: Callable[[], str], now_s: float
 ) -> TagChange:
-    """The tags of an instance whose repair was submitted, or is not allowed."""
-    result = "" if repair.task is not None else repair_tags.NO_PERMISSION
+    """The tags of an instance whose repair was submitted, was refused by the queue, or is not allowed."""
+    if repair.task is None:
+        result = repair_tags.NO_PERMISSION
+    else:
+        result = "" if jobs else repair_tags.FAILURE
     new = Repair(repair.kind, new_id(), int(now_s), result, jobs)
     return _tagged(view.instance(repair.instance), new)
 

@@ -63,6 +63,8 @@ def test_the_work_of_harep_with_its_tags(template: str) -> None:
     assert any(tag.startswith(PREFIX + "pending:fix-storage:") and tag.endswith(":5:7") for tag in found["i0"])
     assert any(tag.startswith(PREFIX + "result:failover:") and tag.endswith(":5:enoperm:") for tag in found["i1"])
     assert repairs.awaited(cluster.config) == [7] and not cluster.plan().repairs, "nothing is begun twice"
+    _, (refused,), _ = repairs.begun(cluster.config, fix, [], cluster.new_id, 5)
+    assert ":failure:" in refused, "a repair that the queue refuses has not come about"
     [(uuid, added, removed)] = repairs.ended(cluster.config, {7: "success"}, 9)
     assert uuid == "i0" and ":9:success:7" in added[0] and len(removed) == 1
 

@@ -121,7 +121,7 @@ def exchange_numbers(draft: Draft, disk: Disk, stand_in_uuid: str | None) -> Non
 def minors_by_node(view: ConfigView) -> dict[str, dict[int, Disk]]:
     """The minors that disks have on each node."""
     found: dict[str, dict[int, Disk]] = {}
-    for disk in view.disks():
+    for disk in view.stream("disks"):
         match disk.logical_id:
             case [str(first), str(second), _, minor, other_minor, *_]:
                 for node, number in ((first, minor), (second, other_minor)):

@@ -67,6 +67,10 @@ class ConfigView(ABC):
     def all(self, kind: str) -> list[Any]:
         return [self.get(kind, uuid) for uuid in self.uuids(kind)]
 
+    def stream(self, kind: str) -> Iterator[Any]:
+        """Give the same one after another; a view of a database does not keep them."""
+        return iter(self.all(kind))
+
     @property
     def cluster(self) -> Cluster:
         return cast(Cluster, self.get("cluster", CLUSTER_KEY))

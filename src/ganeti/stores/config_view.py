@@ -120,6 +120,10 @@ class SqliteView(ConfigView):
     def all(self, kind: str) -> list[Any]:
         return self._objects(kind, self._rows("SELECT uuid, data FROM objects WHERE kind = ? ORDER BY id", kind))
 
+    def stream(self, kind: str) -> Iterator[Any]:
+        for uuid, data in self._cursor("SELECT uuid, data FROM objects WHERE kind = ? ORDER BY id", kind):
+            yield self._seen.get((kind, uuid)) or read_object(kind, uuid, data)
+
     def primary_instances(self, *node_uuids: str) -> list[Instance]:
         """By the index of primary nodes: reading an object costs far more than finding it."""
         query = "SELECT uuid, data FROM objects WHERE primary_node = ? ORDER BY id"
@@ -139,9 +143,12 @@ class SqliteView(ConfigView):
         return [cast(ConfigObject, self._seen[kind, uuid]) for uuid, _ in rows]
 
     def _rows(self, query: str, *parameters: str) -> list[Any]:
+        return list(self._cursor(query, *parameters))
+
+    def _cursor(self, query: str, *parameters: str) -> Iterator[Any]:
         if self._db is None:
             raise ConfigurationError("This view of the configuration has been closed: open a new one")
         try:
-            return self._db.execute(query, parameters).fetchall()
+            yield from self._db.execute(query, parameters)
         except sqlite3.Error as err:
             raise ConfigurationError(f"The configuration cannot be read: {err}") from err

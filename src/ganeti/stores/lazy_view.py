@@ -41,6 +41,9 @@ class LazyView(ConfigView):
     def all(self, kind: str) -> list[Any]:
         return self._view.all(kind)
 
+    def stream(self, kind: str) -> Iterator[Any]:
+        return self._view.stream(kind)
+
     def primary_instances(self, *node_uuids: str) -> list[Instance]:
         return self._view.primary_instances(*node_uuids)
 

@@ -215,6 +215,8 @@ def test_a_view_answers_as_memory_does(path, store):
     memory = store.load().config
     with ConfigReader(path).view() as view:
         for kind in ("nodes", "nodegroups", "instances", "networks", "disks", "filters"):
+            assert list(view.stream(kind)) == memory.all(kind) == list(memory.stream(kind))
+            assert not [key for key in view._seen if key[0] == kind], "none is kept"
             assert view.all(kind) == memory.all(kind)
             assert list(view.uuids(kind)) == list(memory.uuids(kind))
         assert view.cluster == memory.cluster

@@ -30,7 +30,10 @@ class Minors:
 
     @cached_property
     def owners(self) -> dict[str, Instance]:
-        return {uuid: instance for instance in self.view.instances() for uuid in instance.disks}
+        disks = {disk.uuid for minors in self.by_node.values() for disk in minors.values()}
+        return {
+            uuid: instance for instance in self.view.stream("instances") for uuid in instance.disks if uuid in disks
+        }
 
 
 def of_node(known: Minors, report: NodeReport) -> Iterator[Finding]:

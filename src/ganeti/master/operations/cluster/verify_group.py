@@ -111,8 +111,7 @@ class VerifyGroup(Operation[bool], frozen=True, kw_only=True):
     def _scope(self, view: ConfigView) -> Scope:
         group = view.find_group(self.group_name)
         members = sorted(view.group_nodes(group.uuid), key=lambda node: natural_key(node.name))
-        uuids = {node.uuid for node in members}
-        found = [instance for instance in view.instances() if instance.primary_node in uuids]
+        found = view.primary_instances(*(node.uuid for node in members))
         return Scope(view, group, members, sorted(found, key=lambda instance: natural_key(instance.name)))
 
     def _hook_env(self, scope: Scope, catalogue: Catalogue) -> dict[str, str]:

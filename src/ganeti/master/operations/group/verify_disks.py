@@ -124,8 +124,8 @@ class VerifyGroupDisks(Operation[FoundDisks], frozen=True, kw_only=True, forbid_
         return list(behind)
 
     def _instances(self, view: ConfigView) -> list[Instance]:
-        members = {node.uuid for node in view.group_nodes(view.find_group(self.group_name).uuid)}
-        found = [each for each in view.instances() if each.primary_node in members and not each.forthcoming]
+        members = view.group_nodes(view.find_group(self.group_name).uuid)
+        found = [each for each in view.primary_instances(*(node.uuid for node in members)) if not each.forthcoming]
         return sorted(found, key=lambda instance: natural_key(instance.name))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 
 def _node(name, *, master=False, offline=False, powered=True, instances=()):
-    values = [name, "127.0.0.1", master, offline, powered, list(instances), []]
+    values = [name, "127.0.0.1", master, offline, powered, list(instances), [], "green"]
     return [[0 if value is not None else 3, value] for value in values]
 
 
@@ -57,6 +57,13 @@ def test_nodes_are_back_before_anything_is_started(gnt, master, monkeypatch):
         {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n2", "offline": False, "auto_promote": True},
         {"OP_ID": "OP_INSTANCE_STARTUP", "no_remember": True, "instance_name": "web2"},
     ]
+
+
+def test_all_groups_that_are_named_must_have_nodes(gnt, master):
+    _cluster(master, _node("n2"))
+    ran = gnt("gnt-cluster epo -f --groups green gren")
+    assert (ran.status, ran.err) == (1, "No node is in a node group gren: see 'gnt-group list'\n")
+    assert not master.submitted()
 
 
 def test_the_watcher_goes_on_when_some_nodes_are_off_and_when_all_are_back(gnt, master, monkeypatch):

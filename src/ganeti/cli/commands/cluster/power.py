@@ -22,7 +22,7 @@ REACHABLE_WITHIN_S = 900.0
 _LOOK_EVERY_S = 1.0
 PAUSE_S, SHORT_PAUSE_S = 7 * 86400.0, 3600.0
 """How long the watcher is paused where all nodes are switched off, and where it goes on when some are."""
-_FIELDS = ["name", "pip", "master", "offline", "powered", "pinst_list", "sinst_list"]
+_FIELDS = ["name", "pip", "master", "offline", "powered", "pinst_list", "sinst_list", "group"]
 
 
 class _Node:
@@ -30,7 +30,7 @@ class _Node:
 
     def __init__(self, row: Sequence[Any]) -> None:
         values = [value for _, value in row]
-        self.name, self.address, self.is_master, self.offline, self.powered, primaries, secondaries = values
+        self.name, self.address, self.is_master, self.offline, self.powered, primaries, secondaries, self.group = values
         self.instances = [*(primaries or []), *(secondaries or [])]
 
     @property
@@ -62,6 +62,8 @@ def _nodes(call: Invocation) -> list[_Node]:
     if not found or (not groups and not everything and len(found) < len(set(names))):
         what = "node group" if groups else "node"
         raise Failure(f"There is no such {what} among {', '.join(names)}: see 'gnt-{what.split()[-1]} list'")
+    if empty := [name for name in names if groups and name not in {node.group for node in found}]:
+        raise Failure(f"No node is in a node group {' or '.join(empty)}: see 'gnt-group list'")
     return found
 
 

@@ -4,7 +4,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ganeti.base.errors import GanetiError
 from ganeti.master.config import versions
+from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Disk
 from ganeti.model.templates import IN_BUILT_IN_POLICY
@@ -12,7 +14,7 @@ from ganeti.model.traits import Catalogue
 
 
 def obstacles(config: Configuration, catalogue: Catalogue) -> list[str]:
-    """What there is no driver for: a take-over is refused with these."""
+    """What there is no driver for, or a driver does not take: a take-over is refused with these."""
     found = []
     for instance in config.instances():
         if instance.hypervisor not in catalogue.hypervisors:
@@ -28,7 +30,24 @@ def obstacles(config: Configuration, catalogue: Catalogue) -> list[str]:
                 f"the hypervisor {hypervisor} is enabled, and there is no driver of it: disable it with "
                 "gnt-cluster modify --enabled-hypervisors"
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *_parameter_problems(config, catalogue)]))
+
+
+def _parameter_problems(config: Configuration, catalogue: Catalogue) -> Iterator[str]:
+    """Hypervisor parameters that this program would not take: their guests could be neither started nor migrated."""
+    for instance in config.instances():
+        if instance.hypervisor not in catalogue.hypervisors:
+            continue
+        known = {parameter.name: parameter for parameter in catalogue.hypervisor(instance.hypervisor).parameters}
+        filled = inheritance.instance_hv(config.cluster, instance, tuple(known.values()))
+        for name, value in filled.items():
+            if name not in known:
+                yield f"instance {instance.name}: the hypervisor parameter {name} is not known here"
+                continue
+            try:
+                known[name].accept(value)
+            except GanetiError as err:
+                yield f"instance {instance.name}: {err}"
 
 
 def cares(plain: dict[str, Any], config: Configuration, catalogue: Catalogue) -> list[str]:

@@ -4,9 +4,8 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.natural import natural_key
 from ganeti.bootstrap.init import catalogue
 from ganeti.master.config import versions
@@ -14,7 +13,6 @@ from ganeti.master.config.invariants import verify_all
 from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Instance
-from ganeti.model.traits import Catalogue
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import findings
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
@@ -38,7 +36,7 @@ def shadow(directory: str) -> tuple[list[str], bool]:
     changes = cfgupgrade.convert(plain, down=False)
     config, drivers = Configuration.from_plain(plain), catalogue()
     problems = [f"the configuration: {problem}" for problem in verify_all(config)]
-    problems += findings.obstacles(config, drivers) + list(_parameter_problems(config, drivers))
+    problems += findings.obstacles(config, drivers)
     problems += _jobs(directory)
     cares = findings.cares(plain, config, drivers)
     cares += [f"{name} is not in the copy" for name in _FILES if not os.path.exists(f"{directory}/{name}")]
@@ -110,20 +108,6 @@ def _instances(config: Configuration) -> list[str]:
 
 def _name(instance: Instance) -> tuple[str, str, str]:
     return instance.name, instance.hypervisor, instance.os
-
-
-def _parameter_problems(config: Configuration, drivers: Catalogue) -> Iterator[str]:
-    """Values of hypervisor parameters that this program would not take."""
-    for instance in config.instances():
-        if instance.hypervisor not in drivers.hypervisors:
-            continue
-        parameters = drivers.hypervisor(instance.hypervisor).parameters
-        filled: dict[str, Any] = inheritance.instance_hv(config.cluster, instance, parameters)
-        for parameter in parameters:
-            try:
-                parameter.accept(filled.get(parameter.name))
-            except GanetiError as err:
-                yield f"instance {instance.name}: {err}"
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -241,6 +241,17 @@ def test_what_there_is_no_driver_for_speaks_against_it() -> None:
     ]
 
 
+def test_parameters_that_no_driver_takes_speak_against_it() -> None:
+    config = sample_cluster.configuration()
+    instance = sample_cluster.add_instance(config, "web")
+    (parameter, *_) = sample_cluster.catalogue().hypervisor(instance.hypervisor).parameters
+    hvparams = {"nosuch": 1, parameter.name: ["no value"]}
+    config.put("instances", instance.uuid, msgspec.structs.replace(instance, hvparams=hvparams))
+    found = findings.obstacles(config, sample_cluster.catalogue())
+    assert found[0].startswith(f"instance web: Parameter '{parameter.name}' cannot be")
+    assert found[1:] == ["instance web: the hypervisor parameter nosuch is not known here"]
+
+
 def test_what_3_0_does_not_know_speaks_against_the_way_back() -> None:
     config = sample_cluster.configuration()
     cluster = msgspec.structs.replace(config.cluster, enabled_disk_templates=["file", "mirror"])

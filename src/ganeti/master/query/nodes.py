@@ -226,7 +226,7 @@ NODES = Resource(
                 "cnos",
                 "CNOs",
                 NUMBER,
-                "Logical processors kept for the node's own system",
+                "Logical processors used by the node's own system (dom0 for Xen)",
                 _hypervisor("cpu_dom0"),
                 live=(ask_nodes,),
             ),

@@ -19,15 +19,20 @@ def read_memory_mib() -> tuple[int, int]:
 
 
 def capacity_of(guest_resident_mib: Iterable[int], version: list[int] | None) -> NodeCapacity:
-    """What guests really use is neither free nor the node's own."""
+    """What guests really use is neither free nor the node's own.
+
+    The node's system runs on all processors, and is counted as such, as in 3.1: ratios of a policy are chosen by that.
+    """
     total, free = read_memory_mib()
+    processors = os.cpu_count() or 1
     return NodeCapacity(
         memory_total=total,
         memory_free=free,
         memory_dom0=max(0, total - free - sum(guest_resident_mib)),
-        cpu_total=os.cpu_count() or 1,
+        cpu_total=processors,
         cpu_nodes=max(1, len(glob.glob("/sys/devices/system/node/node[0-9]*"))),
         cpu_sockets=_sockets(),
+        cpu_dom0=processors,
         hv_version=version,
     )
 

@@ -83,6 +83,14 @@ def test_disks_that_are_on_the_target_already_are_left_alone(ctx: FakeContext) -
     assert steps(ctx) == [], "the guest runs on"
 
 
+def test_a_dry_run_asks_the_target_and_does_nothing(ctx: FakeContext) -> None:
+    move(ctx, dry_run=True)
+    ctx.nodes.handlers["bridges_exist"] = lambda name, bridges: bridges
+    with pytest.raises(PrerequisiteError, match="Missing bridges on node node2"):
+        move(ctx, dry_run=True)
+    assert not [line for line in ctx.story if line.startswith(("commit", "undo")) or "shutdown" in line]
+
+
 def test_a_guest_that_would_not_start_on_the_target_runs_on(ctx: FakeContext) -> None:
     def lacks(name: str, starts: bool, **_: Any) -> None:
         assert (name, starts) == ("node2", True)

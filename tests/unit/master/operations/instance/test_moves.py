@@ -231,6 +231,25 @@ def test_a_guest_goes_on_where_it_could_not_be_started_anew(ctx: FakeContext, op
     assert "node1 instance_reboot" not in ctx.story
 
 
+@pytest.mark.parametrize("operation", [FailoverInstance, MigrateInstance])
+def test_a_dry_run_asks_the_target_and_does_nothing(ctx: FakeContext, operation: Any) -> None:
+    run(operation(instance_name="web1", dry_run=True), ctx)
+    ctx.nodes.handlers["bridges_exist"] = lambda name, bridges: bridges
+    with pytest.raises(PrerequisiteError, match="Missing bridges on node node2"):
+        run(operation(instance_name="web1", dry_run=True), ctx)
+    assert "node1 instance_shutdown" not in ctx.story and "node2 accept_instance" not in ctx.story
+    assert not [line for line in ctx.story if line.startswith("commit")]
+
+
+def test_a_dry_run_of_a_start_asks_the_node_and_does_nothing(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["instance_info"] = lambda name, **_: None
+    run(StartInstance(instance_name="web1", dry_run=True), ctx)
+    ctx.nodes.handlers["bridges_exist"] = lambda name, bridges: bridges
+    with pytest.raises(PrerequisiteError, match="Missing bridges on node node1"):
+        run(StartInstance(instance_name="web1", dry_run=True), ctx)
+    assert not [line for line in ctx.story if line.startswith(("commit", "undo"))]
+
+
 def test_a_guest_is_reset_where_it_could_not_be_started_anew(ctx: FakeContext) -> None:
     ctx.nodes.handlers["hypervisor_validate_params"] = lambda name, **_: pytest.fail("nothing is started")
     run(RebootInstance(instance_name="web1", reboot_type="soft"), ctx)

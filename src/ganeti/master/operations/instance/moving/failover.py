@@ -174,6 +174,10 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
         after = before if checked.source_gone else [*before, checked.instance.primary_node]
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, before, after, env)
 
+    async def check_on_nodes(self, checked: Move, ctx: OperationContext) -> None:
+        if not self.cleanup:
+            await _check_target(ctx, checked)
+
     async def execute(self, checked: Move, ctx: OperationContext) -> None:
         if self.cleanup:
             await clean_up(ctx, checked.instance, checked.spec)
@@ -254,20 +258,32 @@ async def _require_usable_copies(
             )
 
 
-async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
-    """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
-    spec = move.spec
-    reverting = move.instance.reverting
-    should_run = move.instance.admin_state == "up" and reverting is None
+def _should_run(move: Move) -> bool:
+    return move.instance.admin_state == "up" and move.instance.reverting is None
+
+
+async def _check_target(ctx: OperationContext, move: Move) -> None:
+    """Raise `PrerequisiteError` where the target cannot take the instance."""
+    spec, should_run = move.spec, _should_run(move)
     template = ctx.catalogue.template(ctx.config.view().disk_template(move.instance))
     await allocation.check_capacity(
         ctx, move.target_uuid, spec, template, ignore_memory=not should_run, makes_disks=False
     )
-    if should_run:
-        await require_bridges(ctx, move.target_uuid, spec)
+    if not should_run:
+        return
+    await require_bridges(ctx, move.target_uuid, spec)
+    if not move.source_gone:
+        await require_hvparams(ctx, spec, node_uuid=move.target_uuid, starts=True)
+
+
+async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s: float, steal: bool) -> None:
+    """Stop on the old primary (unless it is gone), make the target primary, start there if it should run."""
+    spec = move.spec
+    reverting = move.instance.reverting
+    should_run = _should_run(move)
+    await _check_target(ctx, move)
     if not move.source_gone:
         if should_run:
-            await require_hvparams(ctx, spec, node_uuid=move.target_uuid, starts=True)
             await undo_by_starting(ctx, spec)
         ctx.log.info(f"* shutting down instance on source node {spec.primary_node}")
         await end_on_primary(ctx, spec, timeout_s=shutdown_timeout_s)

@@ -191,23 +191,36 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         nodes = list(dict.fromkeys([view.cluster.master_node, *source, checked.way.target.uuid]))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+        if self.cleanup:
+            return
+        if checked.why_failover:
+            await self._failover().check_on_nodes(_as_failover(checked), ctx)
+        else:
+            await self._check_nodes(self._movement(checked, ctx), checked)
+
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if self.cleanup:
             await clean_up(ctx, checked.instance, checked.spec)
             return
         if checked.why_failover:
             ctx.log.info(f"* {checked.spec.name} cannot migrate ({checked.why_failover}): failing over instead")
-            target = checked.way.target
-            move = failover.Move(checked.instance, checked.spec, target.uuid, target.name, checked.source_gone)
-            await self._failover().execute(move, ctx)
+            await self._failover().execute(_as_failover(checked), ctx)
             return
         await self._migrate(checked, ctx)
         ctx.log.info("* done")
 
+    def _movement(self, checked: Checked, ctx: OperationContext) -> GuestMigration:
+        return (LiveMove if self.move_disks else GuestMigration)(ctx, checked.way)
+
+    async def _check_nodes(self, move: GuestMigration, checked: Checked) -> int:
+        """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
+        template = move.ctx.catalogue.template(move.ctx.config.view().disk_template(checked.instance))
+        return await move.check_nodes(template, same_version=not self.ignore_hvversions)
+
     async def _migrate(self, checked: Checked, ctx: OperationContext) -> None:
-        move = (LiveMove if self.move_disks else GuestMigration)(ctx, checked.way)
-        template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
-        free_mib = await move.check_nodes(template, same_version=not self.ignore_hvversions)
+        move = self._movement(checked, ctx)
+        free_mib = await self._check_nodes(move, checked)
         await move.shrink(free_mib, allowed=self.allow_runtime_changes)
         if isinstance(move, LiveMove):
             await check_snapshots(ctx, checked.spec)
@@ -287,3 +300,8 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         if self.live is not None:
             return self.live
         return (self.mode or spec.hvparams.get("migration_mode", "live")) == "live"
+
+
+def _as_failover(checked: Checked) -> failover.Move:
+    target = checked.way.target
+    return failover.Move(checked.instance, checked.spec, target.uuid, target.name, checked.source_gone)

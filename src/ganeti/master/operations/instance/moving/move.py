@@ -157,6 +157,22 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await self._move_live(checked, ctx)
             return
         spec, target = checked.spec, checked.target
+        await self.check_on_nodes(checked, ctx)
+        await self._stop(checked, ctx)
+        for disk in spec.disks:
+            await self._copy(spec, disk, target, ctx)
+        arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=target.uuid)
+        await self._settle(checked, arrive, ctx)
+        if checked.instance.admin_state == "up":
+            ctx.log.info(f"* starting the instance on the target node {target.name}")
+            await self._start(checked, arrive, ctx)
+        await ctx.config.commit(arrive, settles=True)
+
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+        if self.live:
+            await self._check_live(self._live_move(checked, ctx), checked)
+            return
+        spec, target = checked.spec, checked.target
         runs = checked.instance.admin_state == "up"
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
         await allocation.check_capacity(ctx, target.uuid, spec, template, ignore_memory=not runs)
@@ -165,15 +181,6 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await require_hvparams(ctx, spec, node_uuid=target.uuid, starts=True)
         await require_none(ctx, spec, "which are not copied to another node", "", copied=True)
         await self._require_room(spec, target, ctx)
-        await self._stop(checked, ctx)
-        for disk in spec.disks:
-            await self._copy(spec, disk, target, ctx)
-        arrive = SetPrimaryNode(instance_uuid=spec.uuid, node_uuid=target.uuid)
-        await self._settle(checked, arrive, ctx)
-        if runs:
-            ctx.log.info(f"* starting the instance on the target node {target.name}")
-            await self._start(checked, arrive, ctx)
-        await ctx.config.commit(arrive, settles=True)
 
     async def _start(self, checked: Checked, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
         """Start the guest where its disks are by now; where it does not start, it stays there, stopped."""
@@ -186,13 +193,20 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             raise
 
     async def _move_live(self, checked: Checked, ctx: OperationContext) -> None:
-        memory_mib = checked.running.memory_mib if checked.running is not None else 0
-        move = live_move.LiveMove(ctx, Way(checked.spec, checked.target, memory_mib))
-        template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
-        free_mib = await move.check_nodes(template, same_version=True)
-        await live_move.check_snapshots(ctx, checked.spec)
-        await move.shrink(free_mib, allowed=True)
+        move = self._live_move(checked, ctx)
+        await move.shrink(await self._check_live(move, checked), allowed=True)
         await move.run()
+
+    def _live_move(self, checked: Checked, ctx: OperationContext) -> live_move.LiveMove:
+        memory_mib = checked.running.memory_mib if checked.running is not None else 0
+        return live_move.LiveMove(ctx, Way(checked.spec, checked.target, memory_mib))
+
+    async def _check_live(self, move: live_move.LiveMove, checked: Checked) -> int:
+        """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
+        template = move.ctx.catalogue.template(move.ctx.config.view().disk_template(checked.instance))
+        free_mib = await move.check_nodes(template, same_version=True)
+        await live_move.check_snapshots(move.ctx, checked.spec)
+        return free_mib
 
     def _target(self, view: ConfigView) -> Node:
         return view.find_node(self.target_node_uuid or self.target_node)

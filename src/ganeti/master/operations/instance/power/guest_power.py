@@ -45,7 +45,7 @@ async def start_on_primary(
             f"{spec.name} starts it anew"
         )
         return
-    await require_bridges(ctx, node_uuid, spec)
+    await require_bridges(ctx, node_uuid, spec)  # before what is left of the guest is stopped
     if running is not None:
         await ask(
             ctx.nodes,
@@ -53,9 +53,20 @@ async def start_on_primary(
             InstanceShutdown(instance=spec, timeout_s=shutdown_timeout_s),
             deadline_s=shutdown_timeout_s + MARGIN_S,
         )
-    template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
-    await allocation.check_capacity(ctx, node_uuid, spec, template, makes_disks=False)
+    await _check_memory(ctx, spec)
     await start_guest(ctx, spec, paused=paused, ignore_secondaries=ignore_secondaries)
+
+
+async def check_start(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Raise `PrerequisiteError` where the guest does not run and the primary node cannot start it."""
+    if await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec)) is None:
+        await require_bridges(ctx, spec.primary_node_uuid, spec)
+        await _check_memory(ctx, spec)
+
+
+async def _check_memory(ctx: OperationContext, spec: InstanceSpec) -> None:
+    template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
+    await allocation.check_capacity(ctx, spec.primary_node_uuid, spec, template, makes_disks=False)
 
 
 async def start_guest(

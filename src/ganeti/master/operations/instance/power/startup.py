@@ -18,7 +18,7 @@ from ganeti.master.operations.instance.existing import (
     tell_needless,
     wrong_input,
 )
-from ganeti.master.operations.instance.power.guest_power import start_on_primary
+from ganeti.master.operations.instance.power.guest_power import check_start, start_on_primary
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.instance.wanted.modification import with_parameters
 from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember, Values
@@ -105,6 +105,10 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         return instance_hooks(
             view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, {"FORCE": str(self.force)}
         )
+
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+        if not checked.only_mark:
+            await check_start(ctx, checked.spec)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec

@@ -154,6 +154,11 @@ class ConfigView(ABC):
         nodes = frozenset(node_uuids)
         return [instance for instance in self.instances() if instance.primary_node in nodes]
 
+    def instances_on(self, *node_uuids: str) -> list[Instance]:
+        """Instances that one of these nodes runs or holds disks of, in the order of `instances`."""
+        nodes = frozenset(node_uuids)
+        return [instance for instance in self.instances() if not nodes.isdisjoint(self.instance_nodes(instance))]
+
     def uses_mac(self, mac: str) -> bool:
         """Whether an instance has this MAC address, in small letters."""
         return any(nic.mac.lower() == mac for instance in self.instances() for nic in instance.nics)

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, cast
 
+import msgspec
+
 from ganeti.base.errors import ConfigurationError
 from ganeti.base.paths import database_uri
 from ganeti.model.objects import ConfigObject, Instance
@@ -21,6 +23,19 @@ _HANDLES_KEPT = 4
 _OBJECTS_KEPT = 256
 Seen = dict[tuple[str, str], ConfigObject | None]
 """By kind and UUID; None: there is no such object."""
+
+
+class _BriefDisk(msgspec.Struct):
+    nodes: list[str] | None = None
+
+
+class _BriefInstance(msgspec.Struct):
+    primary_node: str | None = None
+    disks: list[str] | None = None
+
+
+_DISK = msgspec.json.Decoder(_BriefDisk)
+_INSTANCE = msgspec.json.Decoder(_BriefInstance)
 
 
 class ConfigReader:
@@ -128,6 +143,21 @@ class SqliteView(ConfigView):
         """By the index of primary nodes: reading an object costs far more than finding it."""
         query = "SELECT uuid, data FROM objects WHERE primary_node = ? ORDER BY id"
         rows = [row for uuid in frozenset(node_uuids) for row in self._rows(query, uuid)]
+        return cast(list[Instance], self._objects("instances", rows))
+
+    def instances_on(self, *node_uuids: str) -> list[Instance]:
+        """Of others no more is read than which disks and nodes they have: of 20,000 the rest takes seconds."""
+        nodes = frozenset(node_uuids)
+        disks = {
+            uuid
+            for uuid, data in self._cursor("SELECT uuid, data FROM objects WHERE kind = 'disks'")
+            if not nodes.isdisjoint(_DISK.decode(data).nodes or ())
+        }
+        rows = [
+            (uuid, data)
+            for uuid, data in self._cursor("SELECT uuid, data FROM objects WHERE kind = 'instances' ORDER BY id")
+            if (brief := _INSTANCE.decode(data)).primary_node in nodes or not disks.isdisjoint(brief.disks or ())
+        ]
         return cast(list[Instance], self._objects("instances", rows))
 
     def uses_mac(self, mac: str) -> bool:

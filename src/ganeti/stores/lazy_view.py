@@ -47,5 +47,8 @@ class LazyView(ConfigView):
     def primary_instances(self, *node_uuids: str) -> list[Instance]:
         return self._view.primary_instances(*node_uuids)
 
+    def instances_on(self, *node_uuids: str) -> list[Instance]:
+        return self._view.instances_on(*node_uuids)
+
     def uses_mac(self, mac: str) -> bool:
         return self._view.uses_mac(mac)

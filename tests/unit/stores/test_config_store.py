@@ -231,6 +231,8 @@ def test_a_view_answers_as_memory_does(path, store):
         ):
             assert sorted(each.uuid for each in found) == sorted(expected)
         assert view.primary_instances() == memory.primary_instances() == []
+        for some in [[node.uuid] for node in memory.nodes()] + [[node.uuid for node in memory.nodes()], [], ["nobody"]]:
+            assert view.instances_on(*some) == memory.instances_on(*some)
         for instance in memory.instances():
             for nic in instance.nics:
                 assert view.uses_mac(nic.mac) and memory.uses_mac(nic.mac)
@@ -303,3 +305,13 @@ def test_no_instance_is_read_to_tell_that_a_mac_address_is_free(path, store):
     with ConfigReader(path).view() as view:
         assert not view.uses_mac("aa:00:00:ff:ff:ff")
         assert not [key for key in view._seen if key[0] == "instances"]
+
+
+def test_of_the_instances_on_other_nodes_no_more_is_read_than_that_they_are_there(path, store):
+    memory = store.load().config
+    [node] = [
+        node.uuid for node in memory.nodes() if 0 < len(memory.instances_on(node.uuid)) < len(memory.instances())
+    ][:1]
+    with ConfigReader(path).view() as view:
+        found = view.instances_on(node)
+        assert [uuid for kind, uuid in view._seen if kind == "instances"] == [each.uuid for each in found]

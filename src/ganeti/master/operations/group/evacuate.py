@@ -150,8 +150,8 @@ def _members(view: ConfigView, group: NodeGroup) -> list[Node]:
 
 def _instances(view: ConfigView, group: NodeGroup) -> list[Instance]:
     """Those with a node in the group; what is only reserved has nothing to move yet."""
-    members = {node.uuid for node in _members(view, group)}
-    found = [each for each in view.instances() if members & set(view.instance_nodes(each)) and not each.forthcoming]
+    members = [node.uuid for node in _members(view, group)]
+    found = [each for each in view.instances_on(*members) if not each.forthcoming]
     return sorted(found, key=lambda instance: instance.name)
 
 

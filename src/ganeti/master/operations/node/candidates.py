@@ -19,7 +19,7 @@ def is_eligible(node: Node) -> bool:
 
 def hosted_instances(view: ConfigView, node_uuid: str) -> list[Instance]:
     """Instances that a node runs or holds disks of."""
-    return [instance for instance in view.instances() if node_uuid in view.instance_nodes(instance)]
+    return view.instances_on(node_uuid)
 
 
 def counts(

@@ -116,7 +116,7 @@ class EvacuateNode(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         """Those that leave: what is only reserved has nothing to move yet."""
         found = {
             instance.uuid: instance
-            for instance in view.instances()
+            for instance in view.instances_on(node.uuid)
             if not instance.forthcoming
             and (
                 (self.mode != SECONDARY_ONLY and instance.primary_node == node.uuid)

@@ -49,9 +49,8 @@ class RepairStorage(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             )
         units_of(view, ctx.catalogue, _GROUP)
         node = view.find_node(self.node_uuid or self.node_name)
-        for instance in view.instances():
-            nodes = view.instance_nodes(instance)
-            if node.uuid in nodes and len(nodes) > 1 and instance.disks_active:
+        for instance in view.instances_on(node.uuid):
+            if view.secondary_nodes(instance) and instance.disks_active:
                 told = f"Disks of instance {instance.name} are in use, and {node.name} may have their only whole copy"
                 if not self.ignore_consistency:
                     raise PrerequisiteError(f"{told}: stop it first, or add --ignore-consistency", WRONG_STATE)

@@ -263,7 +263,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
                 f"(gnt-group assign-nodes {group.name} NODE...)",
                 WRONG_STATE,
             )
-        held = sorted(each.name for each in view.instances() if node.uuid in view.instance_nodes(each))
+        held = sorted(each.name for each in view.instances_on(node.uuid))
         if held and group.uuid != node.group and not self.force:
             raise PrerequisiteError(
                 f"Node {node.name} has instances ({', '.join(held)}), which would change to node group {group.name} "
@@ -297,11 +297,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
 
 def _mirrored_with(view: ConfigView, node: Node) -> list[Any]:
     """Instances that keep copies of their disks on this and another node."""
-    return [
-        instance
-        for instance in view.instances()
-        if len(nodes := view.instance_nodes(instance)) > 1 and node.uuid in nodes
-    ]
+    return [instance for instance in view.instances_on(node.uuid) if view.secondary_nodes(instance)]
 
 
 def _differences(view: ConfigView, old: Node, new: Node) -> Changes:

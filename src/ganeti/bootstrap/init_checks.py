@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Everything `gnt-cluster init` refuses, in 3.1's order; nothing is changed here (protocols, section 25)."""
 
+import contextlib
 import ipaddress
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     NOT_UNIQUE,
+    RESOLVER_ERROR,
     WRONG_INPUT,
     WRONG_STATE,
     CommandError,
@@ -145,8 +147,25 @@ def _check_no_cluster(machine: Machine) -> None:
         )
 
 
+def _suggest_ipv6(machine: Machine, version: int) -> None:
+    """Raise `PrerequisiteError` where it is another kind of cluster that this host is made for."""
+    address = ""
+    with contextlib.suppress(PrerequisiteError):
+        _, address = machine.resolve(machine.hostname, 6)
+    if version != 6 and address and not ipaddress.ip_address(address).is_loopback:
+        raise PrerequisiteError(
+            f"This host's name '{machine.hostname}' has an address of IPv6 alone, {address}: add "
+            "--primary-ip-version 6 for a cluster of IPv6, or enter one of IPv4 into the DNS or /etc/hosts",
+            RESOLVER_ERROR,
+        )
+
+
 def _own_address(machine: Machine, version: int) -> tuple[str, str]:
-    name, address = machine.resolve(machine.hostname, version)
+    try:
+        name, address = machine.resolve(machine.hostname, version)
+    except PrerequisiteError:
+        _suggest_ipv6(machine, version)
+        raise
     if ipaddress.ip_address(address).is_loopback and not machine.paths.root:
         raise PrerequisiteError(
             f"This host's name '{name}' resolves to the loopback address {address}: "

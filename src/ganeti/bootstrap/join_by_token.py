@@ -262,8 +262,9 @@ def take_up(master: str, token: str) -> bool:
             tls.settimeout(_SET_UP_S)
             return _set_up(machine, _Lines(tls), tls, secret)
     except (OSError, ValueError) as err:
+        reason = getattr(err, "strerror", None) or err
         raise TransportError(
-            f"The master {host} does not answer at port {port} ({err}): does gnt-node token still wait there?"
+            f"The master {host} does not answer at port {port} ({reason}): does gnt-node token still wait there?"
         ) from err
 
 

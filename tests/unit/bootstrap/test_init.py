@@ -101,6 +101,17 @@ def test_refusals_are_one_sentence_and_change_nothing(
     assert machine.told == []
 
 
+def test_a_host_of_ipv6_alone_is_told_which_option_it_needs(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(name: str, version: int) -> tuple[str, str]:
+        if version == 4:
+            raise PrerequisiteError(f"The name '{name}' has no IPv4 address")
+        return name, "fd77::1"
+
+    monkeypatch.setattr(machine, "resolve", resolve)
+    with pytest.raises(PrerequisiteError, match=r"IPv6 alone, fd77::1: add --primary-ip-version 6"):
+        init.init_cluster(OPTIONS)
+
+
 @pytest.mark.requirement("S1.96", "S1.98")
 @pytest.mark.parametrize(
     ("secondary", "recorded"), [("10.99.0.1", "10.99.0.1"), ("fd77::1", "fd77::1"), ("fd77:0::1", "fd77::1")]

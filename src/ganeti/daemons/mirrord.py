@@ -2,7 +2,6 @@
 """ganeti-mirrord: keeps the copies of mirrored disks equal. It starts with the first one that is in use on the node."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
 from ganeti.mirrord.telling import Teller
-from ganeti.node.storage.mirror.places import DIRECTORY_MODE, Places
+from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT
 from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
@@ -34,7 +33,7 @@ async def serve(daemon: Daemon) -> None:
     allow_many_connections()
     paths = daemon.environment.paths
     places = Places(paths)
-    os.makedirs(places.directory, mode=DIRECTORY_MODE, exist_ok=True)
+    places.make_directory()
     tls = server_context(ServerFiles.of(paths))
     teller = Teller(own_name(paths), partial(_master, paths), lambda: cluster_key(paths).strip())
     server = Server(Surroundings(places, Peers(paths), teller=teller))

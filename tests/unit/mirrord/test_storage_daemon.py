@@ -184,3 +184,15 @@ def test_one_lives_while_any_thread_of_it_runs(tmp_path: Path) -> None:
         while living(str(pid_file)) is not None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_guest_that_is_no_root_can_pass_to_the_socket_of_its_disk(tmp_path: Path) -> None:
+    """It connects once more when the disk grows, or its storage daemon has ended; daemons run with this umask."""
+    places = Places(Paths(str(tmp_path)))
+    os.makedirs(places.directory, mode=0o710)  # of an earlier release
+    before = os.umask(0o027)
+    try:
+        places.make_directory()
+    finally:
+        os.umask(before)
+    assert os.stat(places.directory).st_mode & 0o777 == 0o711

@@ -3,14 +3,13 @@
 
 import asyncio
 import contextlib
-import os
 from typing import TypeVar
 
 import msgspec
 
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.node.hypervisors.kvm import sockets
-from ganeti.node.storage.mirror.places import DIRECTORY_MODE, Places
+from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import OwnRequest, Refusal
 from ganeti.ports.node_world import NodeWorld
 
@@ -26,7 +25,7 @@ async def ask(world: NodeWorld, daemon_util: str, request: OwnRequest, answer: t
     try:
         return await _exchange(path, request, answer)
     except (FileNotFoundError, ConnectionError):
-        os.makedirs(os.path.dirname(path), mode=DIRECTORY_MODE, exist_ok=True)
+        Places(world.paths).make_directory()
     try:
         await world.run([daemon_util, "start", DAEMON], timeout_s=_START_S)
         return await _exchange(path, request, answer)

@@ -39,6 +39,11 @@ class Places:
     def control(self) -> str:
         return f"{self.directory}/control"
 
+    def make_directory(self) -> None:
+        """A daemon's umask would take the passage away, which a guest needs to connect once more. Raises `OSError`."""
+        os.makedirs(self.directory, mode=DIRECTORY_MODE, exist_ok=True)
+        os.chmod(self.directory, DIRECTORY_MODE)
+
     def file(self, uuid: str, kind: str) -> str:
         return f"{self.directory}/{identity(uuid)}.{kind}"
 

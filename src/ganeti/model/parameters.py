@@ -38,6 +38,8 @@ class Parameter:
     """Further check; gives what is wrong, or None."""
     cluster_only: bool = False
     """Cannot be set for a single instance."""
+    hides_sockets: bool = False
+    """A guest that has it cannot reach a socket of the node once more while it runs."""
     unused: str = ""
     """Why nothing acts on it yet: then only the default is accepted."""
     remote: bool = True

@@ -83,6 +83,8 @@ class TemplateTraits:
     """A disk is told whether one node writes it or, during a migration, two."""
     new_disks_are_zeros: bool = False
     """A disk that was just made holds nothing but zeros, not what its space was used for before."""
+    served: bool = False
+    """A hypervisor reaches a disk at a socket of the node, and again while the guest runs, as when the disk grows."""
     locked: bool = True
     """A second node cannot open a disk of a shared template while the first one has it open."""
 

@@ -19,6 +19,7 @@ from ganeti.model.node_calls.instances import FoundInstance, HypervisorValidateP
 from ganeti.model.node_calls.node import BridgesExist, Version
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import OF_BACKUP, Instance
+from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask
@@ -120,6 +121,7 @@ async def require_hvparams(
 
     Or another node; with *starts* also where the guest would not start there, before it is stopped for that.
     """
+    require_visible_disks(ctx.catalogue, spec)
     vcpus = int(spec.beparams["vcpus"])
     try:
         request = HypervisorValidateParams(
@@ -130,6 +132,19 @@ async def require_hvparams(
         raise
     except (ParameterError, HypervisorError) as err:
         raise PrerequisiteError(str(err), WRONG_INPUT) from err
+
+
+def require_visible_disks(catalogue: Catalogue, spec: InstanceSpec) -> None:
+    """Refuse a hypervisor parameter that cuts the guest off from its disks when they are to be reached again."""
+    known = catalogue.hypervisor(spec.hypervisor).parameters
+    hiding = next((each.name for each in known if each.hides_sockets and spec.hvparams.get(each.name)), None)
+    served = next((disk.template for disk in spec.disks if catalogue.template(disk.template).served), None)
+    if hiding and served:
+        raise PrerequisiteError(
+            f"{spec.name} cannot have {hiding}=true with disks of template {served}: it would lose them for ever when "
+            "they grow or their storage daemon is restarted. Set it to false; security_model=pool protects as well",
+            WRONG_INPUT,
+        )
 
 
 async def require_makeable(ctx: OperationContext, spec: InstanceSpec, disks: list[DiskSpec]) -> None:

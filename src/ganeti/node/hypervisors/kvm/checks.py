@@ -9,9 +9,11 @@ import os
 import pwd
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import HypervisorError
+from ganeti.model.node_requests import AttachedDisk
 from ganeti.model.uid_pool import Ranges
 from ganeti.node.hypervisors import affinity, connections
 from ganeti.node.hypervisors.kvm import command_line, display, users
@@ -207,6 +209,18 @@ def check_instance(vcpus: int, hvparams: dict[str, Any], accelerator: str) -> No
     affinity.check(hvparams["cpu_mask"], vcpus)
     if hvparams["cpu_type"].partition(",")[0] == "host" and accelerator not in ("", KVM):
         raise HypervisorError("cpu_type=host needs hardware virtualisation; use max")
+
+
+def check_chroot(name: str, hvparams: dict[str, Any], disks: Sequence[AttachedDisk]) -> None:
+    """From its empty directory QEMU cannot connect again to a disk that grows, or whose server was restarted."""
+    if not hvparams["use_chroot"]:
+        return
+    for disk in disks:
+        if ((disk.blockdev or {}).get("server") or {}).get("type") == "unix":
+            raise HypervisorError(
+                f"use_chroot=true would cut {name} off from disk {disk.spec.index} for ever as soon as its connection "
+                f"breaks: gnt-instance modify -H use_chroot=false {name}, where security_model=pool protects as well"
+            )
 
 
 def check_topology(hvparams: dict[str, Any], vcpus: int) -> None:

@@ -100,6 +100,7 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
             raise HypervisorError(
                 f"{len(disks)} of the {len(spec.disks)} disks of {spec.name} are activated on this node"
             )
+        checks.check_chroot(made.name, made.hvparams, disks)
         guest = await launch.Launch(self.world, places, qemu, made, disks).run()
         try:
             if not paused:

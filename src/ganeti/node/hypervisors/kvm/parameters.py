@@ -152,7 +152,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("kvm_flag", "string", "", "hardware virtualisation", choices=("", "disabled", "enabled")),
     Parameter("vhost_net", "bool", True, "NICs served by the kernel, where it can"),
     Parameter("virtio_net_queues", "int", 1, "queues of a paravirtual NIC", minimum=1, maximum=8),
-    Parameter("use_chroot", "bool", False, "QEMU sees an empty directory only"),
+    Parameter("use_chroot", "bool", False, "QEMU sees an empty directory only", hides_sockets=True),
     Parameter("user_shutdown", "bool", False, "a guest that powers itself off stays off"),
     Parameter("mem_path", "string", "", "directory of huge pages", is_directory=True),
     Parameter("reboot_behavior", "string", "reboot", "what a reboot from inside does", choices=("reboot", "exit")),

@@ -67,6 +67,7 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
         formats=(),
         logical_id_driver=MIRROR,
         counts_generations=True,
+        served=True,
         parameters=(*_IMAGES.parameters, *PARAMETERS),
     )
 

@@ -5,7 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from tests.contract import hypervisor_world
 from tests.contract.hypervisor_world import NodeOnDisk
 
 from ganeti.base.errors import HypervisorError, TypeEnforcementError
@@ -125,6 +127,16 @@ def test_a_pool_of_users_may_come_together_with_its_use(tmp_path: Path) -> None:
     asyncio.run(checks.check_node(filled, QEMU, places, [[3000, 3999]]))
     with pytest.raises(HypervisorError, match="needs a pool of user ids"):
         asyncio.run(checks.check_node(filled, QEMU, places, []))
+
+
+def test_an_empty_directory_and_a_disk_behind_a_socket_exclude_each_other(tmp_path: Path) -> None:
+    server = {"type": "unix", "path": "/run/ganeti/mirror/5c0f0a52.nbd"}
+    plain = hypervisor_world.disk(tmp_path / "image")
+    mirrored = msgspec.structs.replace(plain, blockdev={"driver": "nbd", "server": server})
+    checks.check_chroot("web", checks.filled({"use_chroot": True}), [plain])
+    checks.check_chroot("web", checks.filled({}), [mirrored])
+    with pytest.raises(HypervisorError, match=r"cut web off from disk 0 .* -H use_chroot=false web"):
+        checks.check_chroot("web", checks.filled({"use_chroot": True}), [plain, mirrored])
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class LogicalVolumes(DiskTemplate, CountsSpindles):
             on = exclusive_volumes(sentence, physical, disk)
             await self.volumes.create(group, name, disk.size_mib, stripes=len(on), on=on)
             return
-        for stripes in range(min(_stripes(disk), len(_usable(physical))), 0, -1):
+        for stripes in range(max(1, min(_stripes(disk), len(_usable(physical)))), 0, -1):
             try:
                 await self.volumes.create(group, name, disk.size_mib, stripes=stripes)
             except BlockDeviceError as err:
@@ -139,10 +139,13 @@ class LogicalVolumes(DiskTemplate, CountsSpindles):
         return os.path.realpath((await self.activate(disk, "")).path)
 
     async def begin_copy(self, disk: DiskSpec, size: int) -> None:
-        """Parts that are left out of a copy are zeros, so what the space held before is overwritten."""
+        """Parts that are left out of a copy are zeros, so what the space held before is overwritten.
+
+        The volume on the other node may be larger than the disk is known to be, as where its extents are.
+        """
         if await self.find(disk) is not None:
             raise BlockDeviceError(f"Disk {'/'.join(_place(disk))} cannot be copied here: one is here already")
-        unfinished = self._unfinished(disk)
+        unfinished = structs.replace(self._unfinished(disk), size_mib=max(disk.size_mib, -(-size // MIB)))
         await self.remove(unfinished)
         await self.create(unfinished)
         path = (await self.activate(unfinished, "")).path

@@ -3,7 +3,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,6 +13,7 @@ from ganeti.base.errors import BlockDeviceError, CommandError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.model.new_disk import NewDisk
 from ganeti.model.node_requests import DiskSpec
+from ganeti.node.storage import devices
 from ganeti.node.storage.lvm.driver import LogicalVolumes
 from ganeti.node.storage.lvm.snapshots import VolumeSnapshots, is_of_disk
 from ganeti.node.storage.lvm.volumes import Volumes, read_physical, read_volumes
@@ -99,3 +102,37 @@ def test_a_snapshot_that_has_overflown_is_refused_before_anything_changes() -> N
     whole = VolumeSnapshots(Volumes(Told(u_disk0=ORIGIN, u_disk0_snap_a=SNAPSHOT.format("a", "40.00"))))  # type: ignore[arg-type]
     asyncio.run(whole.check_revert(DISK, "a"))
     assert asyncio.run(whole.has_whole(DISK, "a"))
+
+
+class Group(Told):
+    """A volume group with room on *physical* volumes, whose tools do what they are told."""
+
+    def __init__(self, physical: str) -> None:
+        super().__init__()
+        self.physical = physical
+
+    async def run(self, words: Sequence[str], **options: Any) -> Completed:
+        told = {"pvs": self.physical, "vgs": "1073741824|1073741824|4194304"}
+        if words[0] == "lvcreate" and "|a--" not in self.physical:
+            raise CommandError("lvcreate ended with status 5: Insufficient suitable allocatable extents")
+        done = await super().run(words, **options)
+        return Completed(done.argv, 0, told[words[0]], "") if words[0] in told else done
+
+
+def test_a_volume_for_which_no_physical_one_is_to_be_used_is_not_said_to_be_made() -> None:
+    driver = LogicalVolumes(Group("/dev/sda|1073741824|1073741824|0|---"))  # type: ignore[arg-type]
+    with pytest.raises(BlockDeviceError, match=r"u.disk0 of 8 MiB cannot be made: .*Insufficient suitable"):
+        asyncio.run(driver.create(DISK))
+
+
+def test_a_volume_of_larger_extents_has_room_on_another_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its guest uses all of it: the second partition table lies at its end."""
+    world = Group("/dev/sda|1073741824|1073741824|0|a--")
+    driver, zeros = LogicalVolumes(world), list[int]()  # type: ignore[arg-type]
+    monkeypatch.setattr(devices, "write_zeros", lambda path, offset, size: zeros.append(size))
+    monkeypatch.setattr(LogicalVolumes, "activate", AsyncMock(return_value=SimpleNamespace(path="/dev/x")))
+    asyncio.run(driver.begin_copy(DISK, 32 * 2**20))
+    assert [line for line in world.ran if line.startswith("lvcreate")] == [
+        "lvcreate --wipesignatures y --yes -L 32m -n u.disk0.new xenvg"
+    ]
+    assert zeros == [32 * 2**20]

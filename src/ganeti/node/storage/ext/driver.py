@@ -31,6 +31,7 @@ from ganeti.node.storage.ext.scripts import (
     volume_of,
 )
 from ganeti.node.storage.ext.snapshots import VolumeSnapshots
+from ganeti.node.storage.ext.users import VolumeUsers
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import DiskTemplate, Snapshots
 from ganeti.node.storage.uris import block_options
@@ -77,6 +78,7 @@ class ExternalDisks(DiskTemplate):
     def __init__(self, world: NodeWorld) -> None:
         super().__init__(world)
         self._absences = Absences(f"{world.paths.run_dir}/extstorage")
+        self.users = VolumeUsers(self.attach, self.is_open)
 
     async def check_new(self, disk: DiskSpec) -> None:
         await find_provider(self.world, disk).run("verify", disk)
@@ -131,12 +133,13 @@ class ExternalDisks(DiskTemplate):
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         provider = find_provider(self.world, disk)
-        try:
-            places = await self.attach(provider, disk)
-        except ScriptFailedError as err:
-            raise BlockDeviceError(f"Disk {volume_of(disk)} is missing, or cannot be reached: {err}") from err
-        before = await in_thread(self._read, disk)
-        await in_thread(self._write, disk, Attached(places=places, owner=owner, shared=for_migration))
+        async with self.users.turn(disk):
+            try:
+                places = await self.attach(provider, disk)
+            except ScriptFailedError as err:
+                raise BlockDeviceError(f"Disk {volume_of(disk)} is missing, or cannot be reached: {err}") from err
+            before = await in_thread(self._read, disk)
+            await in_thread(self._write, disk, Attached(places=places, owner=owner, shared=for_migration))
         if provider.has("open"):
             await provider.run("open", disk, VOL_OPEN_EXCLUSIVE=str(not for_migration))
         if before is None or before.owner != owner:
@@ -155,8 +158,9 @@ class ExternalDisks(DiskTemplate):
         provider = find_provider(self.world, disk)
         if provider.has("close"):
             await provider.run("close", disk)
-        await provider.run("detach", disk)
-        await in_thread(self._forget, disk)
+        async with self.users.turn(disk):
+            await provider.run("detach", disk)
+            await in_thread(self._forget, disk)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if arrived:
@@ -167,16 +171,12 @@ class ExternalDisks(DiskTemplate):
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
         """A volume that cannot be attached is not there, as far as this interface can say."""
         provider = find_provider(self.world, disk)
-        held = await in_thread(self._read, disk)
-        try:
-            places = await self.attach(provider, disk)
-        except ScriptFailedError:
-            return None
-        try:
+        async with contextlib.AsyncExitStack() as until_then:
+            try:
+                places = await until_then.enter_async_context(self.users.attached(provider, disk))
+            except ScriptFailedError:
+                return None
             size = await self._size(places)
-        finally:
-            if held is None:
-                await provider.run("detach", disk)
         return DiskStatus(dev_path=places.path, size_mib=None if size is None else size // MIB)
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
@@ -199,9 +199,7 @@ class ExternalDisks(DiskTemplate):
     async def wipe(self, disk: DiskSpec, offset_mib: int, size_mib: int) -> None:
         """The volume is attached for as long as it takes."""
         provider = find_provider(self.world, disk)
-        held = await in_thread(self._read, disk)
-        places = await self.attach(provider, disk)
-        try:
+        async with self.users.attached(provider, disk) as places:
             size = await self._size(places)
             if not places.path:
                 raise BlockDeviceError(f"Disk {volume_of(disk)} cannot be wiped: it has no block device on this node")
@@ -211,9 +209,6 @@ class ExternalDisks(DiskTemplate):
                     "not so many"
                 )
             await in_thread(devices.write_zeros, places.path, offset_mib * MIB, size_mib * MIB)
-        finally:
-            if held is None:
-                await provider.run("detach", disk)
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
         if not attached.path:

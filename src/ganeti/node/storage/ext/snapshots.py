@@ -15,6 +15,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.disks import DiskStatus, Snapshot
 from ganeti.model.node_requests import DiskSpec
 from ganeti.node.storage.ext.scripts import Places, Provider, ScriptFailedError, find_provider, volume_of
+from ganeti.node.storage.ext.users import VolumeUsers
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import Snapshots
 from ganeti.ports.node_world import NodeWorld
@@ -27,12 +28,11 @@ class Volumes(Protocol):
     """What the template does with any volume of a provider."""
 
     world: NodeWorld
+    users: VolumeUsers
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None: ...
 
     async def remove(self, disk: DiskSpec) -> None: ...
-
-    async def attach(self, provider: Provider, disk: DiskSpec) -> Places: ...
 
     def is_open(self, disk: DiskSpec) -> bool: ...
 
@@ -77,20 +77,16 @@ class VolumeSnapshots(Snapshots):
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
         await self.check_revert(disk, name)
         provider, kept = find_provider(self._volumes.world, disk), kept_as(disk, name)
-        attached: list[DiskSpec] = []
         try:
-            source = await self._path(provider, kept, attached)
-            target = await self._path(provider, disk, attached)
-            await in_thread(_put_back, source, target, disk.size_mib * MIB)
+            users = self._volumes.users
+            async with users.attached(provider, kept) as source, users.attached(provider, disk) as target:
+                await in_thread(_put_back, _path(kept, source), _path(disk, target), disk.size_mib * MIB)
         except ScriptFailedError as err:
             raise BlockDeviceError(f"Snapshot {name} of disk {disk.index} cannot be reached: {err}") from err
         except OSError as err:
             raise BlockDeviceError(
                 f"Disk {disk.index} cannot be given the content of snapshot {name}: {err.strerror}"
             ) from err
-        finally:
-            for each in attached:
-                await provider.run("detach", each)
 
     async def remove(self, disk: DiskSpec, name: str) -> None:
         """Raises `BlockDeviceError` where it may be there still."""
@@ -111,14 +107,13 @@ class VolumeSnapshots(Snapshots):
                 await in_thread(self._volumes.note_absence, kept)
             raise
 
-    async def _path(self, provider: Provider, disk: DiskSpec, attached: list[DiskSpec]) -> str:
-        places = await self._volumes.attach(provider, disk)
-        attached.append(disk)
-        if not places.path:
-            raise BlockDeviceError(
-                f"Volume {volume_of(disk)} has no block device on this node, which going back to a snapshot needs"
-            )
-        return places.path
+
+def _path(disk: DiskSpec, places: Places) -> str:
+    if not places.path:
+        raise BlockDeviceError(
+            f"Volume {volume_of(disk)} has no block device on this node, which going back to a snapshot needs"
+        )
+    return places.path
 
 
 def kept_as(disk: DiskSpec, name: str) -> DiskSpec:

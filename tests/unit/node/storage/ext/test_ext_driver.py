@@ -102,6 +102,33 @@ def test_a_look_leaves_a_volume_as_it_was(storage: Storage) -> None:
     assert storage.calls[-1] == "attach"
 
 
+def test_a_look_does_not_take_a_volume_from_a_guest_that_opens_it_meanwhile(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    size_of = ExternalDisks._size
+
+    async def story() -> None:
+        looks, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def slowly(driver: ExternalDisks, places: scripts.Places) -> int | None:
+            looks.set()
+            await goes_on.wait()
+            return await size_of(driver, places)
+
+        monkeypatch.setattr(ExternalDisks, "_size", slowly)
+        look = asyncio.ensure_future(storage.node.make_call("blockdev_find", disk=storage.disk()))
+        await looks.wait()
+        monkeypatch.setattr(ExternalDisks, "_size", size_of)
+        await storage.node.make_call("blockdev_assemble", disk=storage.disk(), owner="web1")
+        goes_on.set()
+        await look
+
+    before = len(storage.calls)
+    asyncio.run(story())
+    assert "detach" not in storage.calls[before:]
+
+
 def test_what_the_provider_does_not_take_is_not_made(storage: Storage) -> None:
     storage.fault("verify", "echo speed must be a number; exit 3")
     with pytest.raises(BlockDeviceError, match="the script verify for volume vol1 ended with status 3: speed must be"):

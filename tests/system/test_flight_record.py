@@ -20,8 +20,7 @@ pytestmark = [
 SECRET, LOGIN = "hidden-from-everybody", "said-once-and-kept-nowhere"
 """A private parameter, which the configuration keeps, and a secret one, which is handed to the OS scripts alone."""
 OS_THAT_ASKS = """
-rm /srv/ganeti/os  # a link to the tree's
-mkdir /srv/ganeti/os; cp -r $0 /srv/ganeti/os/asks; cd /srv/ganeti/os/asks
+cp -r $0 /srv/ganeti/os/asks; cd /srv/ganeti/os/asks
 printf 'key what for\\nlogin what for\\n' >parameters.list
 printf '#!/bin/sh\\ntest -n "$OSP_KEY" && test -n "$OSP_LOGIN"\\n' >create
 """

@@ -103,6 +103,11 @@ def test_a_node_has_its_own_name_address_and_files(testbed):
         "/srv/ganeti/shared-file-storage",
     ]
     assert said(testbed, "node2", "ls", "/srv/ganeti/os").split() == ["heartbeat", "noop"]
+    said(testbed, "node2", "mkdir", "/srv/ganeti/os/own")
+    assert (
+        not (testbed.checkout / "os/own").exists()
+        and said(testbed, "node1", "ls", "/srv/ganeti/os") == "heartbeat\nnoop"
+    )
     assert said(testbed, "node2", "ls", "-A", "/var/lib/ganeti") == ""
 
 

@@ -129,7 +129,7 @@ def _write_files(bed: Layout, node: Node) -> None:
     (root(node) / "etc/default/ganeti").write_text(f'NODED_ARGS="-b {node.address}"\nRAPI_ARGS="-b {node.address}"\n')
     (root(node) / node_files.FILE_STORAGE.lstrip("/")).symlink_to(node.disks)
     (root(node) / node_files.SHARED_FILE_STORAGE.lstrip("/")).symlink_to(bed.shared)
-    (root(node) / "srv/ganeti/os").symlink_to(bed.checkout / "os")
+    node_files.link_os_definitions(bed, root(node) / "srv/ganeti/os")
     (root(node) / "usr/lib/ganeti/iallocators/hail").symlink_to(bed.commands / "hail")
     for kind in node_files.KEY_TYPES:
         key = bed.directory / "ssh" / f"{node.name}_{kind}"

@@ -166,6 +166,13 @@ def _write_ssh(bed: Layout, node: Node) -> None:
         _put(node, "/root/.ssh/id_ed25519.pub", (keys / "administrator.pub").read_bytes())
 
 
+def link_os_definitions(bed: Layout, place: Path) -> None:
+    """Link each definition of the checkout, so that those made on the node stay on the node."""
+    place.mkdir()
+    for definition in (bed.checkout / "os").iterdir():
+        (place / definition.name).symlink_to(definition)
+
+
 def _known_host(node: Node, key: Path) -> str:
     return f"{','.join((node.name, *node.addresses))} {key.read_text().rpartition(' ')[0]}\n"
 
@@ -176,7 +183,7 @@ def _write_ganeti(bed: Layout, node: Node) -> None:
         return
     if bed.watcher_interval_s >= NEVER_S:  # then nothing else has the watcher look, either
         _put(node, "/etc/default/ganeti", 'MAINTD_ARGS="--no-watcher"\n')
-    _link(node, "/srv/ganeti/os", bed.checkout / "os")
+    link_os_definitions(bed, _inside(node, "/srv/ganeti/os"))
     for directory in ("iallocators", "tools"):
         _inside(node, f"/usr/lib/ganeti/{directory}").mkdir()
     _link(node, "/usr/lib/ganeti/iallocators/hail", bed.commands / "hail")

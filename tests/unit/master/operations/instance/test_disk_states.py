@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ganeti.master.operations.instance.disks.activate_disks import ActivateInsta
 from ganeti.master.operations.instance.disks.deactivate_disks import DeactivateInstanceDisks
 from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
 from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.traits import VOLUME_GROUP
 
 RUNS = guest()
 
@@ -124,6 +126,21 @@ def test_what_a_guest_may_have_written_is_not_wiped(ctx: FakeContext) -> None:
     ctx.nodes.handlers["blockdev_wipe"] = lambda name, disk, **part: wiped.append(tuple(part.values()))
     grow(ctx, 100)
     assert wiped == [(before + 28, 72)]
+
+
+def test_a_running_guest_is_told_of_what_is_wiped(ctx: FakeContext) -> None:
+    """A new volume holds what another guest has left there."""
+    config, before = ctx.config.config, disk(ctx).size
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, prealloc_wipe_disks=True))
+    template = ctx.catalogue.templates[disk(ctx).dev_type]
+    ctx.catalogue.templates[template.name] = dataclasses.replace(template, storage_type=VOLUME_GROUP)
+    found, wiped = [before + 28, before + 124], list[tuple[int, int]]()
+    ctx.nodes.handlers["instance_info"] = lambda name, instance: RUNS
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: disk_status(dev_path="/dev/x", size_mib=found.pop(0))
+    ctx.nodes.handlers["blockdev_wipe"] = lambda name, disk, **part: wiped.append(tuple(part.values()))
+    grow(ctx, 100, wait_for_sync=False)
+    assert wiped == [(before + 28, 72)]
+    assert ctx.story.index("node1 blockdev_wipe") < ctx.story.index("node1 instance_resize_disk")
 
 
 def test_a_full_disk_changes_nothing(ctx: FakeContext) -> None:

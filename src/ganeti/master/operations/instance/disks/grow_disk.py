@@ -116,16 +116,22 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
-        """The size is committed when every copy has it: what dies before leaves a disk that is larger than is known."""
+        """The size is committed when every copy has it: what dies before leaves a disk that is larger than is known.
+
+        New volumes hold what an earlier guest has left: a guest that runs is told of the space once it is wiped.
+        """
         for warning in checked.warnings:
             ctx.log.warning(warning)
         spec, disk, grown = checked.spec, checked.disk, replace(checked.disk, size_mib=checked.size_mib)
         disks = plan_of(ctx, spec)
         ctx.log.info(f"Growing disk {disk.index} of {spec.name} from {disk.size_mib} MiB to {checked.size_mib} MiB")
         running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
-        wipes = ctx.config.view().cluster.prealloc_wipe_disks and running is None
+        holds_old = ctx.catalogue.template(disk.template).uses_node_disk
+        wipes = ctx.config.view().cluster.prealloc_wipe_disks and (running is None or holds_old)
         used_mib = await self._used_mib(spec, disk, ctx) if wipes else 0
         await _grow(ctx, disks.grow(disk, checked.size_mib - disk.size_mib, in_use=running is not None))
+        if wipes and running is not None:
+            await wipe(ctx, disks.primary, grown, from_mib=used_mib)
         if running is not None:
             await ask(ctx.nodes, spec.primary_node_uuid, InstanceResizeDisk(instance=spec, disk=grown))
         status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
@@ -135,7 +141,7 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
                 f"daemon on {spec.primary_node}"
             )
         await ctx.config.commit(SetDiskSize(disk_uuid=disk.uuid, size_mib=checked.size_mib), settles=True)
-        if wipes:
+        if wipes and running is None:
             await wipe(ctx, disks.primary, grown, from_mib=used_mib)
         if self.wait_for_sync:
             await wait_for_sync(ctx, disks)

@@ -17,19 +17,25 @@ class FailedLogins:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._times: dict[str, list[float]] = {}
+        self._times: dict[str, list[tuple[float, bytes]]] = {}
 
-    def note(self, address: str) -> None:
-        """A log-in from *address* has failed. Of too many addresses the one noted first is forgotten."""
+    def note(self, address: str, tried: bytes = b"") -> None:
+        """A log-in from *address* has failed. Of too many addresses the one noted first is forgotten.
+
+        Who tries the same again guesses nothing: *tried*, a digest of the credentials, counts once in this time.
+        """
         address = _site(address)
+        if tried and any(earlier == tried for _, earlier in self._times.get(address, ())):
+            return
         if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
             del self._times[next(iter(self._times))]
-        self._times.setdefault(address, []).append(self._now_s())
+        self._times.setdefault(address, []).append((self._now_s(), tried))
 
     def too_many(self, address: str) -> bool:
         """Whether the next log-in from *address* is not to be tried."""
         address = _site(address)
-        late = [when for when in self._times.pop(address, []) if when > self._now_s() - FAILURES_S]
+        since_s = self._now_s() - FAILURES_S
+        late = [failure for failure in self._times.pop(address, []) if failure[0] > since_s]
         if late:
             self._times[address] = late
         return len(late) >= FAILURES_MAX

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who asks, and what that caller may do: a user of the users file, or the bearer of a token (rapi, section 1)."""
 
+import hashlib
 import os
 import time
 from collections.abc import Callable
@@ -60,6 +61,7 @@ class Callers:
         self._tokens = tokens
         self._issued = issued
         self._failures = FailedLogins(now_s)
+        self._key = os.urandom(32)
 
     async def prepare(self, request: HttpRequest) -> None:
         """Fetch what `of` needs to check a token of an issuer."""
@@ -80,7 +82,9 @@ class Callers:
             )
         caller = self._bearer(rest.strip()) if given is None else self._user(*given)
         if caller is None:
-            self._failures.note(request.peer)
+            self._failures.note(
+                request.peer, hashlib.blake2b(header.encode(errors="backslashreplace"), key=self._key).digest()
+            )
             what = (
                 "The token is unknown, revoked, over or not for this cluster"
                 if given is None

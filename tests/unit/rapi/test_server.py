@@ -173,11 +173,17 @@ def test_wrong_credentials_are_refused_where_anybody_may_read(api: Api, luxi: Lu
 def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
     now = [0.0]
     api = Api(luxi, Callers(users, now_s=lambda: now[0]))
-    for _ in range(FAILURES_MAX):
-        assert send(api, "DELETE", "/2/groups/g", headers=login("alice", "guess"))[0] == 401
+    for number in range(FAILURES_MAX):
+        assert send(api, "DELETE", "/2/groups/g", headers=login("alice", f"guess{number}"))[0] == 401
     assert send(api, "DELETE", "/2/groups/g")[0] == 429
     now[0] += FAILURES_S + 1
     assert send(api, "DELETE", "/2/groups/g")[0] == 200
+
+
+def test_a_program_with_an_old_password_keeps_no_other_program_of_its_address_out(api: Api) -> None:
+    for _ in range(3 * FAILURES_MAX):
+        assert send(api, "GET", "/version", headers=login("alice", "former"))[0] == 401
+    assert send(api, "GET", "/version")[0] == 200
 
 
 def test_parameters_come_from_path_arguments_and_body(api, luxi):

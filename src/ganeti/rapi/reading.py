@@ -205,7 +205,7 @@ async def _info(luxi: Luxi, asked: Asked) -> Any:
 
 
 async def _operating_systems(luxi: Luxi, asked: Asked) -> Any:
-    fields = ["name", "variants"]
+    fields = ["name", "variants", "valid", "hidden", "blacklisted"]
     job = await luxi.call("SubmitJob", [{"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields, "names": []}])
     previous: Any = None
     while True:
@@ -217,7 +217,12 @@ async def _operating_systems(luxi: Luxi, asked: Asked) -> Any:
             raise RequestRefused(500, f"Job {job}, which asks the nodes for operating systems, has failed")
     if not results or not isinstance(results[0], list):
         raise RequestRefused(502, "The nodes gave no list of operating systems")
-    return [f"{name}+{each}" if each else name for name, variants in results[0] for each in variants or [""]]
+    return [
+        f"{name}+{variant}" if variant else name
+        for name, variants, valid, hidden, blacklisted in results[0]
+        if valid and not hidden and not blacklisted
+        for variant in variants or [""]
+    ]
 
 
 async def _cluster_tags(luxi: Luxi, asked: Asked) -> Any:

@@ -297,6 +297,26 @@ def test_lists_and_objects(api, luxi):
     assert wait[1] == {"job_info": ["success"], "log_entries": []}
 
 
+def test_operating_systems_are_those_that_can_be_installed(api: Api, luxi: Luxi) -> None:
+    rows = {
+        "shown": (["one", "two"], True, False, False),
+        "plain": ([], True, False, False),
+        "broken": ([], False, False, False),
+        "hidden": (["one"], True, True, False),
+        "blacklisted": (["one"], True, False, True),
+    }
+    answers = {"SubmitJob": 7, "WaitForJobChange": [["success", [[[name, *row] for name, row in rows.items()]]], []]}
+    told: list[Any] = []
+
+    async def call(method: str, *arguments: Any, **_: Any) -> Any:
+        told.append(arguments)
+        return answers[method]
+
+    luxi.call = call  # type: ignore[method-assign]
+    assert send(api, "GET", "/2/os")[1] == ["shown+one", "shown+two", "plain"]
+    assert told[0][0][0]["output_fields"] == ["name", "variants", "valid", "hidden", "blacklisted"]
+
+
 def test_memory_of_instances_has_the_old_name_too(api: Api, luxi: Luxi) -> None:
     memory = {"maxmem": 512, "minmem": 128}
     row = [memory if name == "beparams" else None for name in INSTANCE_FIELDS]

@@ -134,11 +134,15 @@ async def require_hvparams(
         raise PrerequisiteError(str(err), WRONG_INPUT) from err
 
 
-def require_visible_disks(catalogue: Catalogue, spec: InstanceSpec) -> None:
-    """Refuse a hypervisor parameter that cuts the guest off from its disks when they are to be reached again."""
+def require_visible_disks(catalogue: Catalogue, spec: InstanceSpec, template: str | None = None) -> None:
+    """Refuse a hypervisor parameter that cuts the guest off from its disks when they are to be reached again.
+
+    With *template* its disks become those.
+    """
     known = catalogue.hypervisor(spec.hypervisor).parameters
     hiding = next((each.name for each in known if each.hides_sockets and spec.hvparams.get(each.name)), None)
-    served = next((disk.template for disk in spec.disks if catalogue.template(disk.template).served), None)
+    templates = [template] if template else [disk.template for disk in spec.disks]
+    served = next((name for name in templates if catalogue.template(name).served), None)
     if hiding and served:
         raise PrerequisiteError(
             f"{spec.name} cannot have {hiding}=true with disks of template {served}: it would lose them for ever when "

@@ -19,6 +19,7 @@ from ganeti.master.operations.instance.change.set_params import ModifyInstanceOp
 from ganeti.master.operations.instance.wanted.modification import ModifyInstance
 from ganeti.model.node_calls.hotplug import DisksExchanged, MirrorProgress
 from ganeti.model.objects import Disk, Instance
+from ganeti.model.traits import Catalogue
 from ganeti.ports.context import UndoNodeCall
 
 
@@ -50,6 +51,19 @@ def test_snapshots_go_with_the_old_disks_only_by_force(ctx: FakeContext) -> None
         run(modify(disk_template="local"), ctx)
     run(modify(disk_template="local", force=True), ctx)
     assert [disk.dev_type for disk in disks(ctx)] == ["local"]
+
+
+def test_disks_that_the_guest_could_not_reach_again_are_refused(ctx: FakeContext) -> None:
+    known = ctx.catalogue
+    (kernel, *others) = known.hypervisors["pretend"].parameters
+    hiding = (dataclasses.replace(kernel, hides_sockets=True), *others)
+    ctx.catalogue = Catalogue(
+        known.templates | {"local": dataclasses.replace(known.templates["local"], served=True)},
+        {"pretend": dataclasses.replace(known.hypervisors["pretend"], parameters=hiding)},
+    )
+    with pytest.raises(PrerequisiteError, match="cannot have kernel=true with disks of template local"):
+        run(modify(disk_template="local"), ctx)
+    assert not [line for line in ctx.story if "commit" in line]
 
 
 def test_the_old_disk_goes_after_the_new_one_is_its_copy(ctx: FakeContext) -> None:

@@ -26,11 +26,14 @@ KNOWN = Catalogue({"mirror": MirroredDisks.traits, "sharedfile": SharedFileDisks
 def test_an_empty_directory_and_mirrored_disks_exclude_each_other(
     tmp_path: Path, hidden: bool, template: str, refused: bool
 ) -> None:
+    """Also where the disks are about to become mirrored ones."""
     disk = msgspec.structs.replace(hypervisor_world.disk(tmp_path / "image").spec, template=template)
     spec = msgspec.structs.replace(hypervisor_world.instance("kvm"), disks=[disk])
     spec = msgspec.structs.replace(spec, hvparams=spec.hvparams | {"use_chroot": hidden})
     if not refused:
         require_visible_disks(KNOWN, spec)
         return
-    with pytest.raises(PrerequisiteError, match="cannot have use_chroot=true with disks of template mirror"):
-        require_visible_disks(KNOWN, spec)
+    other = msgspec.structs.replace(spec, disks=[msgspec.structs.replace(disk, template="sharedfile")])
+    for given, becomes in ((spec, None), (other, "mirror")):
+        with pytest.raises(PrerequisiteError, match="cannot have use_chroot=true with disks of template mirror"):
+            require_visible_disks(KNOWN, given, becomes)

@@ -21,7 +21,13 @@ from ganeti.master.operations.instance.change.modification_parameters import COM
 from ganeti.master.operations.instance.disks import changed_disks, conversion, running_conversion
 from ganeti.master.operations.instance.disks.disk_steps import make_equal
 from ganeti.master.operations.instance.disks.snapshot_steps import require_none
-from ganeti.master.operations.instance.existing import require_bridges, require_complete, require_hvparams, wrong_input
+from ganeti.master.operations.instance.existing import (
+    require_bridges,
+    require_complete,
+    require_hvparams,
+    require_visible_disks,
+    wrong_input,
+)
 from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.instance.wanted import modification
 from ganeti.master.operations.instance.wanted.communication import changes as communication_changes
@@ -364,6 +370,8 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
     async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
         """What only the node can say: its bridges, its files, its OS definitions, its free space."""
         spec = checked.spec
+        if self.disk_template:
+            require_visible_disks(ctx.catalogue, spec, self.disk_template)
         node = ctx.config.view().node(checked.new.primary_node)
         if node.offline:
             ctx.log.warning(f"Node {node.name} is offline: what only it knows is not checked")

@@ -147,8 +147,12 @@ class ImageFileTemplate(DiskTemplate):
     async def rename(self, disk: DiskSpec, logical_id: list[Any]) -> None:
         wanted = structs.replace(disk, logical_id=logical_id)
         old_path, path = await self._place(disk), await self._place(wanted)
-        if await self._size(path, wanted) is not None:
-            await in_thread(self._remove_directory, old_path)  # where an earlier call was interrupted
+        if await self._size(path, wanted) is not None:  # an earlier call was interrupted, or its way there was
+            try:
+                await in_thread(raw_snapshots.rename_with, old_path, path)
+                await in_thread(self._remove_directory, old_path)
+            except OSError as err:
+                raise image_io.failed("renamed", old_path, err) from err
             return
         if await self._size(old_path, disk) is None:
             raise BlockDeviceError(f"Disk {old_path} is missing: {image_io.why_missing(old_path)}")

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.one_node import disk_spec
 
 from ganeti.base.errors import BlockDeviceError
@@ -35,6 +36,28 @@ def test_what_makes_no_sense_is_refused(node, changes, sentence: str) -> None:
     with pytest.raises(BlockDeviceError, match=sentence):
         node.call("blockdev_create", disk=disk_spec(**changes))
     assert list(Path(node.paths.under("/srv/disks")).iterdir()) == []
+
+
+def test_snapshots_come_back_where_a_renaming_is_taken_back(node, monkeypatch) -> None:
+    """It broke off between the snapshots and the image."""
+    before, after = disk_spec(), ["loop", "/srv/disks/web2/d0.file.disk0"]
+    node.call("blockdev_create", disk=before)
+    image = Path(node.paths.under(str(before.logical_id[1])))
+    Path(f"{image}.snap-a").write_bytes(image.read_bytes())
+    publish = image_io.publish
+
+    def breaking(fresh: str, path: str) -> None:
+        if fresh == str(image):
+            raise OSError(5, "Input/output error")
+        publish(fresh, path)
+
+    monkeypatch.setattr(image_io, "publish", breaking)
+    with pytest.raises(BlockDeviceError, match="cannot be renamed: Input/output error"):
+        node.call("blockdev_rename", disk=before, logical_id=after)
+    monkeypatch.setattr(image_io, "publish", publish)
+    node.call("blockdev_rename", disk=replace(before, logical_id=after), logical_id=before.logical_id)
+    assert Path(f"{image}.snap-a").exists()
+    assert not Path(node.paths.under("/srv/disks/web2")).exists()
 
 
 def test_the_catalogue_has_all_drivers_traits() -> None:

@@ -44,11 +44,11 @@ class JobFilesReader:
         except FileNotFoundError:
             return None
         try:
-            data = piece = os.read(descriptor, _PIECE_BYTES)
-            while len(piece) == _PIECE_BYTES:
-                piece = os.read(descriptor, _PIECE_BYTES)
-                data += piece
-            return data
+            data = os.read(descriptor, _PIECE_BYTES)
+            if len(data) < _PIECE_BYTES:
+                return data
+            with open(descriptor, "rb", closefd=False) as stream:  # seldom: the log of a verification, say
+                return data + stream.read()
         finally:
             os.close(descriptor)
 

@@ -77,3 +77,14 @@ def test_its_descriptor_is_closed(files):
     with JobFilesReader(files) as reader:
         reader.job(1)
     assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_long_file_is_read_whole_and_not_piece_by_piece(files, reader, monkeypatch):
+    content = b'{"id": 3, "ops": [], "log": "%s"}' % (b"x" * 3_000_000)
+    with open(files.path(3), "wb") as stream:
+        stream.write(content)
+    reads = []
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda *arguments: reads.append(1) or read(*arguments))
+    assert reader.raw(3) == content
+    assert len(reads) <= 2

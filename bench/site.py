@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from config_change import JOB_ID, filled
-from large_queue import ask
+from large_queue import ask, stalls
 from measure import BIN, Cost, median, peer, peer_command, precedence, repeat, report, run, testbed
 from tests.fakes.master_daemons import Master
 
@@ -33,6 +34,14 @@ from ganeti.master.operations.cluster.set_params import ChangeCluster
 from ganeti.system.livelock import LiveLock, job_lock_path
 
 INSTANCES = 20_000
+STALL_MS = 100.0
+LIVE: tuple[tuple[str, str, list[str], Any], ...] = (
+    ("list of all with their status", "instance", ["name", "pnode", "status", "oper_ram"], None),
+    ("the status of one", "instance", ["name", "status"], ["=", "name", "instance00007"]),
+    ("list of nodes", "node", ["name", "mfree", "pinst_cnt", "sinst_cnt"], None),
+    ("list of groups", "group", ["name", "node_cnt", "pinst_cnt"], None),
+)
+"""What may keep other clients waiting: lists for which nodes are asked, or that count instances."""
 ON_NODES = 200
 MIRRORED = 50
 TIMES = 5
@@ -80,6 +89,9 @@ def lists() -> None:
             for change, values, pause_s in CHANGES:
                 taken_s = asyncio.run(_after(master, fields, values, pause_s))
                 _against(f"the first such list after a change of the cluster: {change}", taken_s, 0.3)
+            for what, resource, asked, only in LIVE:
+                work = partial(ask, master.paths.luxi_socket, "Query", resource, asked, only)
+                stalls(master, f"{INSTANCES} instances, {what}", work, bar=STALL_MS)
             command = str(BIN / "gnt-instance"), "list"
             _against(
                 f"gnt-instance list, {INSTANCES} instances, default fields",

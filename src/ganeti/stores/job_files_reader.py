@@ -10,6 +10,7 @@ import msgspec
 
 from ganeti.base.errors import JobFileCorrupted
 from ganeti.stores.job_files import JobFiles
+from ganeti.wire.framing_sync import WithoutCollecting
 from ganeti.wire.job_file import ALL_STATUSES, JobFile
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class JobFilesReader:
         raw = self.raw(job_id)
         if raw is None:
             return self._files.read(job_id)
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with WithoutCollecting(), suppress(msgspec.DecodeError, UnicodeDecodeError):
             job = _typed.decode(raw)
             if job.id == job_id and all(entry.status in _statuses for entry in job.ops):
                 return job

@@ -81,7 +81,7 @@ def _stand_in_line(sock: _socket.socket, name: str, deadline_s: float) -> None:
             return
 
 
-class _WithoutCollecting:
+class WithoutCollecting:
     """JSON has no cycles: to look for garbage again and again while a long list is read takes ten times the reading."""
 
     def __enter__(self) -> None:
@@ -147,7 +147,7 @@ class SyncConnection:
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
-            with _WithoutCollecting():
+            with WithoutCollecting():
                 return self._decode(line)
         except ValueError as err:
             raise TransportError(f"The other side sent something that is not JSON: {err}") from err

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import JobFileCorrupted
+from ganeti.wire.framing_sync import WithoutCollecting
 
 QUEUED = "queued"
 WAITING = "waiting"
@@ -186,11 +187,12 @@ def decode(raw: bytes, job_id: int | None = None) -> JobFile:
     """Read a job file; raises `JobFileCorrupted` saying what is wrong with it."""
     what = f"Job file {job_id}" if job_id is not None else "The job file"
     try:
-        plain = msgspec.json.decode(raw)
-        if not isinstance(plain, dict):
-            raise JobFileCorrupted(f"{what} is damaged: it is not a JSON object")
-        plain["ops"] = [_split(entry, OpcodeEntry) for entry in plain["ops"]]
-        job = msgspec.convert(_split(plain, JobFile), JobFile)
+        with WithoutCollecting():
+            plain = msgspec.json.decode(raw)
+            if not isinstance(plain, dict):
+                raise JobFileCorrupted(f"{what} is damaged: it is not a JSON object")
+            plain["ops"] = [_split(entry, OpcodeEntry) for entry in plain["ops"]]
+            job = msgspec.convert(_split(plain, JobFile), JobFile)
     except (
         msgspec.DecodeError,
         msgspec.ValidationError,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reading many job files gives what reading one gives."""
 
+import gc
 import os
 
 import pytest
@@ -9,7 +10,7 @@ from ganeti.base.errors import JobFileCorrupted
 from ganeti.base.paths import Paths
 from ganeti.stores.job_files import JobFiles
 from ganeti.stores.job_files_reader import JobFilesReader
-from ganeti.wire.job_file import JobFile, OpcodeEntry
+from ganeti.wire.job_file import JobFile, OpcodeEntry, encode
 
 
 def job(job_id: int) -> JobFile:
@@ -88,3 +89,24 @@ def test_a_long_file_is_read_whole_and_not_piece_by_piece(files, reader, monkeyp
     monkeypatch.setattr(os, "read", lambda *arguments: reads.append(1) or read(*arguments))
     assert reader.raw(3) == content
     assert len(reads) <= 2
+
+
+def test_no_garbage_is_looked_for_while_a_long_log_is_read(files, reader):
+    """In LuxiD each look goes through all that it remembers: 200 ms in all for the log of a verification."""
+    long = job(3)
+    long.ops[0].log += [[number, [1, 2], "message", "x"] for number in range(2, 20_000)]
+    with open(files.path(3), "wb") as stream:
+        stream.write(encode(long))
+    looks = []
+    gc.callbacks.append(look := lambda phase, info: looks.append(phase))
+    try:
+        found = [reader.job, files.read]
+        gc.collect()
+        looks.clear()
+        for read in found:
+            kept = read(3)
+            assert len(kept.ops[0].log) == 19_999
+    finally:
+        gc.callbacks.remove(look)
+    assert len(looks) <= 4, "each has one look afterwards at most"
+    assert gc.isenabled()

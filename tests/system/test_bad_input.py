@@ -21,6 +21,8 @@ pytestmark = [
 ]
 FAILED, USAGE, UNKNOWN_FIELD = 1, 2, 14
 CONFIRM = 1
+NOT_MIGRATED, NOT_FAILED_OVER = 13, 2
+"""What 3.1 gives for nodes where nobody answers its question."""
 LONG = "a" * 300
 BROKEN = "\"$(printf 'a\\nb')\""
 HUGE = "99999999999999999999"
@@ -311,11 +313,11 @@ NODES = [
     ("gnt-node remove node9", FAILED, "Node 'node9' not known: there are"),
     ("gnt-node remove node1", FAILED, "is the master"),
     ("gnt-node migrate node9", FAILED, "Node 'node9' not known"),
-    ("gnt-node migrate node1", CONFIRM, "give -f to go on"),
+    ("gnt-node migrate node1", NOT_MIGRATED, "give -f to go on"),
     ("gnt-node migrate -f -n node9 node1", FAILED, "Node 'node9' not known"),
     ("gnt-node migrate -f --migration-mode=bogus node1", USAGE, "one of live, non-live"),
     ("gnt-node failover node9", FAILED, "Node 'node9' not known"),
-    ("gnt-node failover node1", CONFIRM, "give -f to go on"),
+    ("gnt-node failover node1", NOT_FAILED_OVER, "give -f to go on"),
     ("gnt-node failover -f -I bogus node1", FAILED, r"3 error\(s\) out of 3 instance"),
 ]
 

@@ -129,7 +129,7 @@ def test_damage_and_a_strange_key_are_refused_before_anything_is_made(fake_bed: 
     for damage, complaint in (
         (f"truncate -s -1 {oldest}/disk0.0.chunks", "the files of disk 0 were cut"),
         (f"truncate -s -36 {oldest}/disk0.0.index", "the files of disk 0 were changed"),
-        (f"printf x | dd of={oldest}/disk0.0.chunks bs=1 seek=100 conv=notrunc", "what it holds of disk 0 at 5242880"),
+        (f"printf x | dd of={oldest}/disk0.0.chunks bs=1 seek=100 conv=notrunc", "what it holds of disk 0 at "),
     ):
         fake_bed.run("sh", "-c", damage, node="node1")
         said = fake_bed.run(*restore, os.path.basename(oldest), "web", "copy", expect=1)

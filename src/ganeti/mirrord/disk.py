@@ -28,6 +28,7 @@ from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.mirrord.telling import Teller
 from ganeti.mirrord.upkeep import Upkeep
 from ganeti.model.objects import TERM
+from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -225,7 +226,8 @@ class Disk:
         """The turn in which *wanted* may write to this copy; raises `BlockDeviceError` where it may not.
 
         Nothing that was sent over an earlier connection is written any more: it may be older than what comes now. A
-        storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already.
+        storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already. One
+        that has ended is started by `Upkeep`, at its pace.
         """
         async with self._lock:
             generation = self._record.kept.generation
@@ -238,7 +240,14 @@ class Disk:
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} was opened anew on this node: it is to be marked first"
                 )
-            await self._shut_out()
+            try:
+                await self.link.finish(self._daemon)
+            except QmpGoneError as err:
+                raise BlockDeviceError(
+                    f"The storage daemon of disk {self.opened.image} has ended: it will be started again"
+                ) from err
+            except HypervisorError as err:
+                await self._replace_hanging(err)
             return self.link.turn
 
     async def note_loss(self) -> None:
@@ -265,10 +274,13 @@ class Disk:
         try:
             await self.link.finish(self._daemon)
         except HypervisorError as err:
-            self._record.say(f"its storage daemon does not answer: {err}")
-            await self._daemon.stop()
-            await self._daemon.start(self.opened.export)
-            self.link.has_served = False
+            await self._replace_hanging(err)
+
+    async def _replace_hanging(self, err: HypervisorError) -> None:
+        self._record.say(f"its storage daemon does not answer: {err}")
+        await self._daemon.stop()
+        await self._daemon.start(self.opened.export)
+        self.link.has_served = False
 
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in WRITING:

@@ -28,7 +28,7 @@ from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.actions.verify import _disk_fault
-from ganeti.node.hypervisors.kvm.qmp import QmpTimeoutError
+from ganeti.node.hypervisors.kvm.qmp import QmpGoneError, QmpTimeoutError
 from ganeti.node.storage.image_files import ImageFileTemplate
 from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
@@ -360,6 +360,24 @@ def test_one_that_hangs_on_the_secondary_is_replaced_when_the_primary_comes_back
         assert await node.disk.admit(wanted) > first
         assert node.daemon.starts == ["disk-0", "disk-0"] and not node.disk.link.has_served
         assert node.disk.opened.session == wanted.session and node.disk.state().serves
+        await node.disk.close()
+
+    played(story)
+
+
+def test_one_that_has_ended_is_not_started_by_the_primary_that_comes_back(played: Any) -> None:
+    """It is started at its pace, ever later; the primary asks every few seconds, and at each write."""
+
+    async def story(node: _Node) -> None:
+        async def has_ended() -> None:
+            raise QmpGoneError("QEMU closed the connection")
+
+        await node.disk.open(node.opened(SECONDARY))
+        node.daemon.withdraw_export = has_ended  # type: ignore[method-assign]
+        node.disk.link.has_served = True
+        with pytest.raises(BlockDeviceError, match="has ended"):
+            await node.disk.admit(Connect(uuid="disk", generation=5, session=node.disk.opened.session))
+        assert node.daemon.starts == ["disk-0"]
         await node.disk.close()
 
     played(story)

@@ -23,7 +23,7 @@ NODES = 4
 
 def cluster() -> Configuration:
     """Each instance has the same number as its node, and its other copy on node1."""
-    config = configuration(NODES)
+    config: Configuration = configuration(NODES)
     for number in range(5):
         config.put("nodegroups", f"group{number}", NodeGroup(uuid=f"group{number}", name=f"group{number}"))
         config.put(

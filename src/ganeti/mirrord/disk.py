@@ -240,14 +240,7 @@ class Disk:
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} was opened anew on this node: it is to be marked first"
                 )
-            try:
-                await self.link.finish(self._daemon)
-            except QmpGoneError as err:
-                raise BlockDeviceError(
-                    f"The storage daemon of disk {self.opened.image} has ended: it will be started again"
-                ) from err
-            except HypervisorError as err:
-                await self._replace_hanging(err)
+            await self._shut_out(at_its_pace=True)
             return self.link.turn
 
     async def note_loss(self) -> None:
@@ -269,18 +262,21 @@ class Disk:
                     )
                     await asyncio.sleep(_AGAIN_S)
 
-    async def _shut_out(self) -> None:
-        """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet."""
+    async def _shut_out(self, *, at_its_pace: bool = False) -> None:
+        """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet.
+
+        With *at_its_pace* one that has ended is left to `Upkeep`; raises `BlockDeviceError` for it.
+        """
         try:
             await self.link.finish(self._daemon)
         except HypervisorError as err:
-            await self._replace_hanging(err)
-
-    async def _replace_hanging(self, err: HypervisorError) -> None:
-        self._record.say(f"its storage daemon does not answer: {err}")
-        await self._daemon.stop()
-        await self._daemon.start(self.opened.export)
-        self.link.has_served = False
+            if at_its_pace and isinstance(err, QmpGoneError):
+                ended = f"The storage daemon of disk {self.opened.image} has ended: it will be started again"
+                raise BlockDeviceError(ended) from err
+            self._record.say(f"its storage daemon does not answer: {err}")
+            await self._daemon.stop()
+            await self._daemon.start(self.opened.export)
+            self.link.has_served = False
 
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in WRITING:

@@ -7,7 +7,7 @@ disks of instances are on.
 
 import os
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import BlockDeviceError, HypervisorError
 from ganeti.node.storage.image_io import MIB
 
 _SPARE_BYTES = 1024**3
@@ -33,4 +33,17 @@ def require_room(directory: str, size: int, what: str) -> None:
         raise BlockDeviceError(
             f"{what} has {size} bytes, and {directory} has room for {max(free, 0)} (it keeps {spare // MIB} MiB free): "
             "make room there, or mount a larger file system"
+        )
+
+
+def require_scratch(directory: str, what: str) -> None:
+    """Give *what* up before its scratch files fill their file system, which others use. Raises `HypervisorError`."""
+    try:
+        free, spare = room(directory)
+    except OSError as err:
+        raise HypervisorError(f"The directory {directory} cannot be used: {err.strerror}") from err
+    if free < 0:
+        raise HypervisorError(
+            f"{what} is given up: {directory}, which takes what the guest overwrites meanwhile, has less than "
+            f"{spare // MIB} MiB left. Make room there, or mount a larger file system"
         )

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ganeti.base.errors import HypervisorError
-from ganeti.node.backups.room import room
+from ganeti.node.backups.room import require_scratch
 from ganeti.node.hypervisors.kvm import plugging
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.qmp import Qmp, QmpError, QmpGoneError
@@ -55,7 +55,7 @@ class DiskCopies:
                 "again first"
             )
         await self.end()
-        self._require_space()
+        require_scratch(self._scratch, f"The copying of the disks of {self._known.name}")
         try:
             async with Qmp(self._socket) as qmp:
                 disks = await self._disks(qmp)
@@ -175,21 +175,8 @@ class DiskCopies:
                 raise HypervisorError(f"The disks of {self._known.name} could not be copied: {reason}")
             if all(job["status"] == "concluded" for job in jobs):
                 return
-            self._require_space()
+            require_scratch(self._scratch, f"The copying of the disks of {self._known.name}")
             await self._world.sleep(_POLL_S)
-
-    def _require_space(self) -> None:
-        """Give the copying up before its scratch files fill their file system, which others may use."""
-        try:
-            free, spare = room(self._scratch)
-        except OSError as err:
-            raise HypervisorError(f"The directory {self._scratch} cannot be used: {err.strerror}") from err
-        if free < 0:
-            raise HypervisorError(
-                f"The copying of the disks of {self._known.name} is given up: {self._scratch}, which takes what the "
-                f"guest overwrites meanwhile, has less than {spare // 2**20} MiB left. Make room there, or mount a "
-                "larger file system"
-            )
 
 
 def forget(places: Places, name: str) -> None:

@@ -17,7 +17,7 @@ from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.node.backups import nbd
 from ganeti.node.backups.nbd import NbdSource
-from ganeti.node.backups.room import room
+from ganeti.node.backups.room import require_scratch
 from ganeti.node.hypervisors.interface import GuestMoments
 from ganeti.node.hypervisors.kvm import plugging, sockets
 from ganeti.node.hypervisors.kvm.places import Places
@@ -49,7 +49,7 @@ class KvmMoments(GuestMoments):
     async def open(self, spec: InstanceSpec, *, mark: str, since: str) -> list[bool]:
         known = self._known(spec)
         await self.close(spec.name, kept=since)
-        self._require_space(spec.name)
+        require_scratch(self._places.paths.backup_scratch_dir, f"The backup of {spec.name}")
         async with Qmp(self._places.socket(spec.name, "qmp")) as qmp:
             disks = list(enumerate(known.disks))
             counted = [await self._prepare(qmp, spec.name, *disk, mark, since) for disk in disks]
@@ -98,7 +98,7 @@ class KvmMoments(GuestMoments):
 
     @contextlib.asynccontextmanager
     async def reading(self, name: str, disk: int) -> AsyncIterator[NbdSource]:
-        self._require_space(name)
+        require_scratch(self._places.paths.backup_scratch_dir, f"The backup of {name}")
         try:
             connection = await sockets.connect(self._places.socket(name, _SOCKET))
         except OSError as err:
@@ -191,19 +191,6 @@ class KvmMoments(GuestMoments):
 
     def _scratch(self, name: str, number: int) -> str:
         return f"{self._places.paths.backup_scratch_dir}/{name}.{number}"
-
-    def _require_space(self, name: str) -> None:
-        """Give a moment up before its scratch files fill their file system, which others may use."""
-        directory = self._places.paths.backup_scratch_dir
-        try:
-            free, spare = room(directory)
-        except OSError as err:
-            raise HypervisorError(f"The directory {directory} cannot be used: {err.strerror}") from err
-        if free < 0:
-            raise HypervisorError(
-                f"The backup of {name} is given up: {directory}, which takes what the guest overwrites during its "
-                f"backup, has less than {spare // 2**20} MiB left. Make room there, or mount a larger file system"
-            )
 
     def _note(self, name: str) -> str:
         return f"{self._places.socket(name, _SOCKET)}.{_PAUSED_NOTE}"

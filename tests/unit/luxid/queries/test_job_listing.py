@@ -6,6 +6,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from tests.fakes.turns import turns_beside
 
 from ganeti.base.paths import Paths
 from ganeti.luxid.queries import slices
@@ -96,19 +97,11 @@ def test_a_place_is_kept_for_jobs_asked_for_that_do_not_exist(queue):
 def test_others_have_their_turn(queue, monkeypatch):
     """Between two slices the loop runs: here a counter that counts as often as it is let."""
     monkeypatch.setattr(slices, "_SLICE_S", 0.0)
-    turns = 0
 
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    async def go() -> int:
+        with turns_beside() as turns:
+            predicate, _ = compile_filter(None, JOBS.fields)
+            await JobLists(queue).rows(Wanted(selected(JOBS, ["id"]), predicate))
+        return turns.count
 
-    async def go() -> None:
-        counting = asyncio.ensure_future(count())
-        predicate, _ = compile_filter(None, JOBS.fields)
-        await JobLists(queue).rows(Wanted(selected(JOBS, ["id"]), predicate))
-        counting.cancel()
-
-    asyncio.run(go())
-    assert turns >= COUNT - 2
+    assert asyncio.run(go()) >= COUNT - 2

@@ -14,6 +14,7 @@ import pytest
 from tests.fakes.context import FakeNodes
 from tests.fakes.node_answers import guest
 from tests.fakes.sample_cluster import catalogue, configuration
+from tests.fakes.turns import turns_beside
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
@@ -132,26 +133,18 @@ def test_others_have_a_turn_while_a_list_is_made_for_which_nodes_are_asked(call:
     nodes.handlers["all_instances_info"] = lambda name, **_: [guest("web7")] if name == "node1" else []
     sources = QuerySources(follower, None, None, catalogue(), nodes)  # type: ignore[arg-type]
     queries = QueryCalls(Paths("/nowhere"), sources)
-    turns = 0
 
-    async def count() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async def go() -> Any:
-        beside = asyncio.ensure_future(count())
-        if call == "Query":
-            found = await queries.query("instance", ["name", "oper_state"], ["?", "oper_state"])
-        else:
-            found = await queries.of_resources()[call]([[], ["name", "oper_state"], False])
-        beside.cancel()
-        return json.loads(b"".join(found.parts))
+    async def go() -> tuple[Any, int]:
+        with turns_beside() as turns:
+            if call == "Query":
+                found = await queries.query("instance", ["name", "oper_state"], ["?", "oper_state"])
+            else:
+                found = await queries.of_resources()[call]([[], ["name", "oper_state"], False])
+        return json.loads(b"".join(found.parts)), turns.count
 
     monkeypatch.setattr(sources.asker, "_copies", None)
     monkeypatch.setattr(sources.cache, "_follower", follower, raising=False)
-    told = asyncio.run(go())
+    told, turns = asyncio.run(go())
     if call == "Query":
         assert told["data"] == [[[0, "web7"], [0, True]]]
     else:

@@ -18,7 +18,7 @@ from ganeti.placement.request.reading import read_cluster, read_request
 from ganeti.tools.htools.command_line.options import Options
 from ganeti.tools.htools.loading import allocator_input, allocator_records, text
 from ganeti.tools.htools.loading import sources as loading
-from ganeti.wire.iallocator import decode_message
+from ganeti.wire.iallocator import modern
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 names = st.text(alphabet="abé.-1", min_size=1, max_size=8)
@@ -163,7 +163,7 @@ def _names_a_key_twice(data: bytes) -> bool:
 
 
 def _slowly(data: bytes) -> tuple[Cluster, object]:
-    message = decode_message(data)
+    message = modern(json.loads(data))
     return read_cluster(message, static_node_memory_mib=4096), message.get("request")
 
 
@@ -192,4 +192,4 @@ def test_messages_are_read_fast_as_they_are_read_slowly(data: str) -> None:
     for message in (data, changed):
         fast = allocator_records.read(message.encode(), 0)
         assert fast is not None
-        assert fast[0] == read_cluster(decode_message(message.encode()), static_node_memory_mib=0)
+        assert fast[0] == read_cluster(modern(json.loads(message)), static_node_memory_mib=0)

@@ -56,7 +56,6 @@ WRONG_STATE = "wrong_state"
 UNKNOWN_ENTITY = "unknown_entity"
 ALREADY_EXISTS = "already_exists"
 NOT_UNIQUE = "resource_not_unique"
-INTERNAL_ERROR = "internal_error"
 ENVIRONMENT_ERROR = "environment_error"
 
 REFUSED_AT_THE_DOOR = "refused_at_the_door"

@@ -52,20 +52,3 @@ def parse_duration_s(text: str | int) -> int:
     if fault := duration_fault(match[1], factor, str(text)):
         raise UnitParseError(fault)
     return int(match[1]) * factor
-
-
-def format_size(size_mib: float, unit: str = "h") -> str:
-    """Show MiB in unit ``m``, ``g``, ``t`` (bare numbers) or ``h`` (the largest that fits, with suffix)."""
-    if unit == "m":
-        return f"{round(size_mib)}"
-    if unit == "g":
-        return f"{size_mib / 1024:.1f}"
-    if unit == "t":
-        return f"{size_mib / 1024**2:.1f}"
-    if unit != "h":
-        raise UnitParseError(f"'{unit}' is not a unit: use h, m, g or t")
-    if size_mib < 1024:
-        return f"{round(size_mib)}M"
-    if size_mib < 1024**2:
-        return f"{size_mib / 1024:.1f}G"
-    return f"{size_mib / 1024**2:.1f}T"

@@ -2,7 +2,6 @@
 """The ssh keys of hosts and of root: found, made, entered (S3.1, S3.8; protocols, section 22)."""
 
 import os
-import re
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -17,15 +16,6 @@ HOST_KEY_KINDS = {"rsa": "ssh-rsa", "ecdsa": "ecdsa", "ed25519": "ssh-ed25519"}
 """Word in the file name to the beginning of the word in the key."""
 _KEY_BITS = {"rsa": 2048, "ecdsa": 256, "ed25519": 256}
 _CURVES: dict[int, ec.EllipticCurve] = {256: ec.SECP256R1(), 384: ec.SECP384R1(), 521: ec.SECP521R1()}
-
-
-def is_private_key(text: str) -> bool:
-    lines = text.strip().splitlines()
-    return (
-        len(lines) > 2
-        and re.fullmatch(r"-----BEGIN (?:OPENSSH |RSA |EC |)PRIVATE KEY-----", lines[0]) is not None
-        and lines[-1] == lines[0].replace("BEGIN", "END")
-    )
 
 
 def same_key(one: str, other: str) -> bool:

@@ -7,7 +7,6 @@ newest answer is another one, nothing is done.
 """
 
 import logging
-from collections.abc import Callable
 
 import ganeti.node.hypervisors
 from ganeti.base.errors import GanetiError
@@ -38,11 +37,9 @@ def ask_role(paths: Paths, node_name: str) -> int | None:
     return role if isinstance(role, int) else None
 
 
-async def end_guests_if_offline(
-    paths: Paths, node_name: str, ask: Callable[[Paths, str], int | None] = ask_role
-) -> list[str]:
+async def end_guests_if_offline(paths: Paths, node_name: str) -> list[str]:
     """End every guest on a node that is offline; gives their names."""
-    if ask(paths, node_name) != Role.OFFLINE:
+    if ask_role(paths, node_name) != Role.OFFLINE:
         return []
     import_all(ganeti.node.hypervisors)
     world = RealNodeWorld(paths, node_name)

@@ -189,12 +189,6 @@ def digest(pem: str) -> str:
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
-def certificate_names(pem: str) -> list[str]:
-    """The DNS names of the first certificate in *pem*: node, then cluster."""
-    names = _load(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return names.get_values_for_type(x509.DNSName)
-
-
 def create_self_signed(name: str) -> str:
     """Give key and certificate of a server that strangers talk to, as one PEM text; no node trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())

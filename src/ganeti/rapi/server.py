@@ -3,7 +3,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,7 +54,6 @@ class Api:
         audit: AuditLog | None = None,
         fan: EventFan | None = None,
         tracing: Tracing | None = None,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._luxi = luxi
         self._callers = callers
@@ -62,7 +61,6 @@ class Api:
         self._clients_max = clients_max
         self._busy = 0
         self._audit = audit
-        self._now_s = now_s
         self._spans = RequestSpans(tracing)
         self._requests = Requests()
         self.table = path_table()
@@ -90,12 +88,12 @@ class Api:
                 RequestRefused(503, "Too many requests are being answered: try again", {"Retry-After": "1"})
             )
         self._busy += 1
-        began_s, handled = self._now_s(), _Handled(place=self._spans.begin(request))
+        began_s, handled = time.monotonic(), _Handled(place=self._spans.begin(request))
         try:
             reply = await self._guarded(request, handled, third=third)
         finally:
             self._busy -= 1
-        took_s = self._now_s() - began_s
+        took_s = time.monotonic() - began_s
         self._count(request, handled, reply, took_s)
         if handled.place is not None:
             self._spans.end(request, handled.place, handled.route, reply.status, took_s, handled.told or {})

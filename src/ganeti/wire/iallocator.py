@@ -18,7 +18,6 @@ from typing import Any
 from ganeti.base.errors import ParameterError
 
 VERSION = 2
-_KNOWN_VERSIONS = (1, 2)
 UNCOUNTED_CPUS = 1 << 20
 """Of a node that does not say how many it has: so many that they limit nothing."""
 
@@ -41,23 +40,11 @@ def encode_message(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def decode_message(data: bytes) -> dict[str, Any]:
-    """Read an input file of any version and give it in the spellings of version 2; raises `AllocatorMessageError`."""
-    try:
-        message = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise AllocatorMessageError(f"Parsing input IAllocator message: {error}") from error
-    if not isinstance(message, dict):
-        raise AllocatorMessageError("Parsing input IAllocator message: the message is not a JSON object")
-    return modern(message)
-
-
 def modern(message: Mapping[str, Any]) -> dict[str, Any]:
-    """*message* in the spellings of version 2; raises `AllocatorMessageError` for a version nobody knows."""
-    version = message.get("version", VERSION)
-    if version not in _KNOWN_VERSIONS:
-        raise AllocatorMessageError(f"The message has version {version!r}, understood are 1 and 2")
-    new = dict(message) | {"version": VERSION}
+    """*message* in the spellings of version 2, whatever version it names: 3.1 does not ask."""
+    new = dict(message)
+    if "version" in new:
+        new["version"] = VERSION
     instances = message.get("instances")
     if isinstance(instances, dict):
         new["instances"] = {name: _modern_instance(data) for name, data in instances.items()}

@@ -54,11 +54,6 @@ def read_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line]
 
 
-def read_value(text: str) -> str:
-    """The value of a file with one entry."""
-    return text.strip()
-
-
 def read_pairs(text: str, separator: str = "=") -> dict[str, str]:
     """Read ``key=value`` or, with a blank as *separator*, ``key value`` lines."""
     pairs = {}

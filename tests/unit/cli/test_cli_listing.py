@@ -6,7 +6,6 @@ import time
 import pytest
 from fake_master import Turns
 
-from ganeti.base.units import format_size
 from ganeti.cli.commands import listing
 
 
@@ -43,10 +42,12 @@ def test_units(gnt, master, options, column):
     assert [line.replace(":", " ").split()[1] for line in ran.out.splitlines()] == column
 
 
-@pytest.mark.parametrize("unit", ["h", "m", "g", "t"])
-@pytest.mark.parametrize("value", [0, 1, 512, 1023, 1024, 1536, 1024**2 - 1, 1024**2, 5 * 1024**2])
-def test_sizes_are_shown_as_everywhere_else(value, unit):
-    assert listing.size(value, unit) == format_size(value, unit)
+@pytest.mark.parametrize(
+    ("mib", "shown"),
+    [(0, "0M"), (1023, "1023M"), (1024, "1.0G"), (1024**2 - 1, "1024.0G"), (1024**2, "1.0T"), (5 * 1024**2, "5.0T")],
+)
+def test_the_unit_of_a_size_is_the_largest_that_it_reaches(mib, shown):
+    assert listing.size(mib, "h") == shown
 
 
 def test_what_is_not_known_has_a_sign_or_a_word(gnt, master):

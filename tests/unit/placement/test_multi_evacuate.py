@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ganeti.placement.service import answer
-from ganeti.wire.iallocator import decode_message
+from ganeti.wire.iallocator import modern
 
 NODE = {"total_memory": 8192, "reserved_memory": 1024, "free_memory": 6000, "total_disk": 100000, "free_disk": 60000}
 NODE |= {"total_cpus": 4, "primary_ip": "10.0.0.1", "secondary_ip": "10.1.0.1", "tags": [], "offline": False}
@@ -26,7 +26,7 @@ def message(request: dict[str, Any]) -> bytes:
 
 @pytest.mark.requirement("S5.32", "S5.36", "S5.39")
 def test_secondaries_of_the_named_nodes_get_a_new_one() -> None:
-    found = answer(decode_message(message({"type": "multi-evacuate", "nodes": ["node2"]})))
+    found = answer(modern(json.loads(message({"type": "multi-evacuate", "nodes": ["node2"]}))))
     assert found["success"]
     assert found["result"] == [["instance1", "node3"]]
 
@@ -34,7 +34,7 @@ def test_secondaries_of_the_named_nodes_get_a_new_one() -> None:
 @pytest.mark.requirement("S5.32", "S5.35")
 def test_version_1_relocation_without_groups() -> None:
     request = {"type": "relocate", "name": "instance1", "relocate_from": ["node2"], "required_nodes": 1}
-    assert answer(decode_message(message(request))) == {
+    assert answer(modern(json.loads(message(request)))) == {
         "success": True,
         "info": "Request successful: success",
         "result": ["node3"],
@@ -44,6 +44,6 @@ def test_version_1_relocation_without_groups() -> None:
 @pytest.mark.requirement("S5.12", "S5.32")
 def test_version_1_allocation() -> None:
     request = dict(INSTANCE, type="allocate", name="new", required_nodes=2)
-    found = answer(decode_message(message(request)))
+    found = answer(modern(json.loads(message(request))))
     assert found["success"]
     assert len(set(found["result"])) == 2

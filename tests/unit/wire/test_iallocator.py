@@ -10,10 +10,10 @@ from ganeti.wire.iallocator import (
     UNCOUNTED_CPUS,
     AllocatorMessageError,
     Response,
-    decode_message,
     decode_response,
     encode_message,
     encode_response,
+    modern,
     selected_nodes,
 )
 
@@ -29,14 +29,10 @@ OLD = {
 }
 
 
-def decoded(message: Any) -> dict[str, Any]:
-    return decode_message(json.dumps(message).encode())
-
-
 @pytest.mark.requirement("S5.14")
 @pytest.mark.requirement("S5.36")
 def test_old_spellings_become_those_of_version_2() -> None:
-    found = decoded(OLD)
+    found = modern(OLD)
     assert found["version"] == 2
     states = [data["admin_state"] for data in found["instances"].values()]
     assert states == ["down", "up", "offline"]
@@ -49,32 +45,21 @@ def test_old_spellings_become_those_of_version_2() -> None:
 def test_before_groups_nodes_need_no_cpus_and_instances_no_node() -> None:
     nodes = {"node1": {"total_memory": 5}, "node2": {"total_cpus": 2}, "node3": 5}
     instances = {"a": {"nodes": ["elsewhere"]}, "b": {"nodes": ["node1", "elsewhere"]}, "c": {"nodes": []}, "d": 5}
-    found = decoded({"nodes": nodes, "instances": instances})
+    found = modern({"nodes": nodes, "instances": instances})
     assert found["nodes"]["node1"] == {"total_cpus": UNCOUNTED_CPUS, "total_memory": 5}
     assert found["nodes"]["node2"] == {"total_cpus": 2} and found["nodes"]["node3"] == 5
     assert sorted(found["instances"]) == ["b", "c", "d"]
     later = {"nodegroups": {}, "nodes": nodes, "instances": instances}
-    assert decoded(later) == {"version": 2, **later}
+    assert modern(later) == later
 
 
 def test_unknown_keys_are_kept() -> None:
     message = {"version": 2, "extra": {"a": 1}, "request": {"type": "relocate", "other": [1]}}
-    assert decode_message(encode_message(message)) == message
+    assert modern(json.loads(encode_message(message))) == message
 
 
 def test_requested_nodes_is_required_nodes() -> None:
-    assert decoded({"request": {"type": "allocate", "requested_nodes": 2}})["request"]["required_nodes"] == 2
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 100000])
-def test_what_is_no_message_is_said(data: bytes) -> None:
-    with pytest.raises(AllocatorMessageError, match=r"^Parsing input IAllocator message: "):
-        decode_message(data)
-
-
-def test_unknown_version() -> None:
-    with pytest.raises(AllocatorMessageError, match="has version 3"):
-        decoded({"version": 3})
+    assert modern({"request": {"type": "allocate", "requested_nodes": 2}})["request"]["required_nodes"] == 2
 
 
 @pytest.mark.requirement("S5.37")

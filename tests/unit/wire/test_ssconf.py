@@ -10,11 +10,6 @@ def test_lists_have_one_entry_a_line():
     assert ssconf.read_lines(ssconf.write_lines([])) == []
 
 
-def test_single_values_lose_only_the_line_end():
-    assert ssconf.read_value(ssconf.write_lines(["192.0.2.1"])) == "192.0.2.1"
-    assert ssconf.read_value("\n") == ""
-
-
 def test_pairs_are_cut_at_the_first_separator():
     assert ssconf.read_pairs("kernel_args=ro quiet=1\nroot=\nnonsense\n") == {"kernel_args": "ro quiet=1", "root": ""}
     assert ssconf.read_pairs("uuid-1 default group\n", " ") == {"uuid-1": "default group"}

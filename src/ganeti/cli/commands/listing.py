@@ -261,7 +261,7 @@ def _show_for(resource: Resource, definition: dict[str, Any], units: str) -> Sho
 
 
 def size(value: Any, unit: str) -> str:
-    """Show MiB: ``h`` with the largest suffix that fits, the others as bare numbers (as `base.units` does)."""
+    """Show MiB: ``h`` with the largest suffix that fits, ``m``, ``g`` and ``t`` as bare numbers."""
     if not isinstance(value, int | float):
         return str(value)
     if unit == "m" or (unit == "h" and value < 1024):

@@ -56,11 +56,9 @@ def hard_problems(config: ConfigView, indexes: Indexes) -> list[str]:
     return problems_of(config, indexes, [(kind, uuid) for kind in KINDS for uuid in config.uuids(kind)])
 
 
-def verify_all(config: ConfigView, indexes: Indexes | None = None) -> list[str]:
+def verify_all(config: ConfigView) -> list[str]:
     """Check the whole configuration; gives one sentence for each problem."""
-    if indexes is None:
-        indexes = index_all(config)
-    return hard_problems(config, indexes) + list(_shortcomings(config))
+    return hard_problems(config, index_all(config)) + list(_shortcomings(config))
 
 
 def index_all(config: ConfigView) -> Indexes:

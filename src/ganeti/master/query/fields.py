@@ -289,16 +289,12 @@ def or_unavailable(value: Any) -> Any:
     return UNAVAILABLE if value is None else value
 
 
-def stored_fields(get: Callable[[Any], Any], noun: str, *, tags: bool = True) -> list[Field]:
+def stored_fields(get: Callable[[Any], Any], noun: str) -> list[Field]:
     """The fields everything stored has; *get* finds the stored object of a row."""
-    fields = [
+    return [
         Field("ctime", "CTime", TIMESTAMP, "When it was created", lambda row: get(row).ctime),
         Field("mtime", "MTime", TIMESTAMP, "When it was last changed", lambda row: get(row).mtime),
         Field("uuid", "UUID", TEXT, f"UUID of the {noun}", lambda row: get(row).uuid),
         Field("serial_no", "SerialNo", NUMBER, "Goes up by one with each change", lambda row: get(row).serial_no),
+        Field("tags", "Tags", OTHER, f"Tags of the {noun}", lambda row: sorted(get(row).tags), shown=JOINED),
     ]
-    if tags:
-        fields.append(
-            Field("tags", "Tags", OTHER, f"Tags of the {noun}", lambda row: sorted(get(row).tags), shown=JOINED)
-        )
-    return fields

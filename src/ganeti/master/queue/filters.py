@@ -22,7 +22,6 @@ from ganeti.wire.job_file import FINAL_STATUSES, JobFile
 Action = Literal["run", "pause", "reject"]
 
 _ACTIONS: dict[str, Action | None] = {"ACCEPT": "run", "PAUSE": "pause", "REJECT": "reject", "CONTINUE": None}
-_RATE_LIMIT = "RATE_LIMIT"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _AD_HOC = "rate-limit:"
 _LARGEST_LIMIT_DIGITS = 9

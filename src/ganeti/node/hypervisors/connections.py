@@ -97,11 +97,6 @@ def _can_be_bound(message: Any) -> bool:
     return not is_local and not message["flags"] & (_TENTATIVE | _DUPLICATE)
 
 
-async def interface_exists(name: str) -> bool:
-    async with _open_links() as links:
-        return await _index(links, name) is not None
-
-
 async def _index(links: "AsyncIPRoute", name: str) -> int | None:
     found = await links.link_lookup(ifname=name)
     return int(found[0]) if found else None

@@ -13,7 +13,6 @@ from ganeti.placement.balance.steps import Step, job_sets
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.kernel.state import ClusterState
 
-DEFAULT_LINK_MBIT = 1000.0
 _BITS_OF_MIB = 8 * 2**20
 _BITS_OF_MBIT = 10**6
 _MIGRATIONS = {"f": 1, "fa": 1, "r": 0, "rf": 1, "frf": 2, "fr": 1}

@@ -40,10 +40,6 @@ class Routes:
             self._known[key] = self._search(number, before, after)
         return self._known[key]
 
-    def copies_disks(self, number: int, before: Places, after: Places) -> bool:
-        """Whether the way from *before* to *after* copies disks."""
-        return any(hop.price.disk_mib for hop in self.between(number, before, after) or ())
-
     def _search(self, number: int, before: Places, after: Places) -> tuple[Hop, ...] | None:
         ends: dict[Places, tuple[Hop, ...]] = {before: ()}
         nodes = sorted({*before, *after} - {NOWHERE})

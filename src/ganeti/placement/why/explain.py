@@ -37,7 +37,6 @@ from ganeti.placement.why.tallies import ROLES, Tally, constraints_of
 _NOTHING = 1e-9
 """Distances that differ by less are equal: the same shares added up in another order."""
 NOT_BETTER = "fits, but the cluster is better balanced without it"
-NO_PAIR = "fits, but no pair of nodes does"
 NOT_ABSORBED = "fits, but then the failure of one node could not be absorbed by the others"
 
 

@@ -56,8 +56,8 @@ class Story:
         listed = self.command("gnt-instance", "list", "--no-headers", "--separator=|", "-o", "name,pnode", show=False)
         return dict(line.split("|") for line in listed.splitlines())
 
-    def wait_for_guests(self, since_s: float, names: tuple[str, ...] = GUESTS) -> None:
-        for name in names:
+    def wait_for_guests(self, since_s: float) -> None:
+        for name in GUESTS:
             self.watch.wait_for_beat(name, since_s, BOOTS_WITHIN_S)
 
 

@@ -91,10 +91,6 @@ def _list() -> int:
     return 0
 
 
-def _day(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
 def _read() -> dict[str, Token]:
     try:
         with open(tokens_path(), encoding="utf-8") as file:

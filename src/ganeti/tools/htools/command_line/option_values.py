@@ -70,9 +70,13 @@ def yes_or_no(text: str) -> bool:
     return text == "yes"
 
 
-def added_to(attribute: str, step: int) -> Store:
-    """A store that counts how often the option is given."""
-    return lambda options, text: setattr(options, attribute, getattr(options, attribute) + step)
+def more_verbose(step: int) -> Store:
+    """A store that says more, or less, the more often the option is given."""
+
+    def store(options: Any, text: str | None) -> None:
+        options.verbosity += step
+
+    return store
 
 
 def words(text: str) -> list[str]:

@@ -363,10 +363,10 @@ class _Output(Group, title="Output"):
     _more: object = option(
         *("v,verbose", "", "hbal hail hcheck hinfo hroller hscan hspace hsqueeze"),
         "say more; may be given several times",
-        store=values.added_to("verbosity", 1),
+        store=values.more_verbose(1),
     )
     _less: object = option(
-        *("q,quiet", "", "hbal hcheck hinfo hroller hspace"), "say less", store=values.added_to("verbosity", -1)
+        *("q,quiet", "", "hbal hcheck hinfo hroller hspace"), "say less", store=values.more_verbose(-1)
     )
 
 

@@ -11,7 +11,6 @@ _BLANKS = " \t\n\r\f\v"
 _DECIMAL = "0123456789"
 _DIGITS = {"x": ("0123456789abcdefABCDEF", 16), "o": ("01234567", 8)}
 _WORDS = {"NaN": float("nan"), "Infinity": float("inf")}
-_GREATEST_EXPONENT = 400
 _INTEGER_BITS = 64
 
 

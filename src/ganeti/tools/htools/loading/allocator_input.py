@@ -13,7 +13,7 @@ from ganeti.placement.request import reading
 from ganeti.placement.request.terms import RequestError
 from ganeti.tools.htools.haskell.failures import decoded
 from ganeti.tools.htools.haskell.json_mistakes import parsed
-from ganeti.wire.iallocator import VERSION, modern
+from ganeti.wire.iallocator import modern
 
 _PARSING = "Parsing input IAllocator message"
 _SMALL_BYTES = 256 * 1024
@@ -38,14 +38,11 @@ def read(
 
 def whole(data: bytes, path: str) -> dict[str, Any]:
     """A message that could be read, as it stands there: some of it placement never asks for."""
-    return modern(parsed(decoded(data, path), _PARSING, dict) | {"version": VERSION})
+    return modern(parsed(decoded(data, path), _PARSING, dict))
 
 
 def _read_slowly(text: str, static_node_memory_mib: int) -> tuple[Cluster, Any]:
-    plain = parsed(text, _PARSING, dict)
-    message = modern(plain | {"version": VERSION})  # whatever it says: 3.1 does not ask
-    if "version" not in plain:
-        del message["version"]  # 3.1 names the keys it found in its errors
+    message = modern(parsed(text, _PARSING, dict))
     if "request" not in message:
         keys = json.dumps(list(message), ensure_ascii=False, separators=(",", ":"))
         raise RequestError(f"invalid iallocator message: key 'request' not found, object contains only {keys}")

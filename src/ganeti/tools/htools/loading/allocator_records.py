@@ -15,7 +15,7 @@ from ganeti.model.templates import TEMPLATES_BY_SPELLING
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
 from ganeti.placement.request import reading
 from ganeti.placement.request.terms import RequestError
-from ganeti.wire.iallocator import VERSION, modern
+from ganeti.wire.iallocator import modern
 
 _STATUS = {"up": Status.RUNNING, "down": Status.ADMIN_DOWN, "offline": Status.ADMIN_OFFLINE}
 _Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
@@ -78,7 +78,7 @@ def read(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any] | None
 def _read(data: bytes, static_node_memory_mib: int) -> tuple[Cluster, Any]:
     message = _DECODER.decode(data)
     rest = {name: value for name in _REST if (value := getattr(message, name)) is not UNSET}
-    plain = modern(rest | {"version": VERSION})  # whatever it says: 3.1 does not ask
+    plain = modern(rest)
     if not isinstance(plain["request"], dict):
         raise _Unusual
     cluster = reading.read_cluster(plain, static_node_memory_mib=static_node_memory_mib)

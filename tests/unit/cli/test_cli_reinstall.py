@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-instance reinstall: which instances, which OS, and the one question before their data are lost."""
+"""gnt-instance reinstall: which instances, which OS, and the one question before their data are lost; and rename."""
 
 import pytest
 
@@ -68,3 +68,19 @@ def test_the_os_is_chosen_from_a_list(gnt, master, answers):
     assert gnt("gnt-instance reinstall -f --select-os web1").err == "Nothing was done.\n"
     assert "name it" in gnt("gnt-instance reinstall -f --select-os web1").err
     assert gnt("gnt-instance reinstall -f --select-os -o noop web1").status != 0
+
+
+@pytest.mark.parametrize("options", ["", "-f ", "--no-name-check --no-ip-check --force "])
+def test_a_renaming_says_the_new_name(gnt, master, options):
+    """``-f`` is an option of 3.0, which asks where the name is not checked."""
+    master.job("web2.example.com")
+    ran = gnt(f"gnt-instance rename {options}web1 web2")
+    assert (ran.status, ran.out) == (0, "Instance 'web1' renamed to 'web2.example.com'\n")
+    (opcode,) = master.submitted()
+    assert (opcode["instance_name"], opcode["new_name"]) == ("web1", "web2")
+    assert not {"force", "assume_yes"} & opcode.keys()
+
+
+def test_a_renaming_that_is_not_waited_for_says_no_name(gnt, master):
+    master.job()
+    assert gnt("gnt-instance rename --submit web1 web2").out == ""

@@ -215,6 +215,7 @@ COMMANDS = (
       (('--online',), 'offline', 'flag', 'it can be started again', False, None, (), '', False),
       (('--no-conflicts-check',), 'conflicts_check', 'flag', 'do not look for address conflicts', False, None, (), '', False),
       (('--no-hotplug',), 'hotplug', 'flag', 'change a running guest at its next start only', False, None, (), '', False),
+      (('--hotplug', '--hotplug-if-possible'), 'hotplug', 'flag', 'as without it; there for old scripts', True, None, (), '', False),
       (('-c', '--communication'), 'instance_communication', 'yesno', 'a NIC by which the guest reaches its metadata', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_INSTANCE_SET_PARAMS', False, True, False, 'instance', (), (), (('--online', '--offline', 'keep the second'),)),
@@ -316,12 +317,13 @@ COMMANDS = (
       ('new_name', 'new-name', 1, 1, 'string', 'new name'),
      ),
      (
+      (('-f', '--force'), 'assume_yes', 'flag', 'as without it; there for old scripts', True, None, (), '', False),
       (('--name-check',), 'name_check', 'flag', 'refuse if the name has no address', True, None, (), '', False),
       (('--no-name-check',), 'name_check', 'flag', 'as without it; there for old scripts', False, None, (), '', False),
       (('--ip-check',), 'ip_check', 'flag', "refuse if the name's address answers already", True, None, (), '', False),
       (('--no-ip-check',), 'ip_check', 'flag', 'as without it; there for old scripts', False, None, (), '', False),
      ),
-     (), '', '', True, 'OP_INSTANCE_RENAME', False, True, False, '', (), (), ()),
+     (), 'instance.reinstall:rename', '', True, 'OP_INSTANCE_RENAME', False, True, False, '', (), (), ()),
     ('replace-disks', 'give mirrored disks another secondary node, or make a bad copy anew',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),

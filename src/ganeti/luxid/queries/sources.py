@@ -187,15 +187,16 @@ class QuerySources:
         return await self._job_lists.rows(Wanted(fields, predicate, wanted, plain=True))
 
     async def jobs(self, wanted: Sequence[Any] | None, *, archived: bool = False) -> list[JobRow]:
-        """Jobs by id, or all."""
+        """Jobs by id, with a place kept for those that do not exist, or all."""
         ids = _job_ids(wanted) if wanted is not None else self._queue.job_ids(archived=archived)
         rows: list[JobRow] = []
         for position, job_id in enumerate(ids):
             if position % _YIELD_EVERY == _YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             file = self._queue.readable_job(job_id)
-            if file is not None:
-                rows.append(JobRow(job_id, file, self._queue.machine.status_of(job_id) is None))
+            if file is not None or wanted is not None:
+                archived = file is not None and self._queue.machine.status_of(job_id) is None
+                rows.append(JobRow(job_id, file, archived))
         return rows
 
 

@@ -8,6 +8,7 @@ import gc
 import json
 import time
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.instances import INSTANCES
 from ganeti.master.query.running import run_query
 from ganeti.model.objects import Instance
+from ganeti.wire.job_file import JobFile
 
 FIELDS = [Field("name", "Name", TEXT, "", lambda row: row), Field("odd", "Odd", TEXT, "", lambda row: NODATA)]
 MANY = 1200
@@ -123,6 +125,23 @@ def test_calls_from_before_the_query_language_say_nothing_of_unknown_names() -> 
     assert ask("QueryGroups", ["gone"], ["name"], False) == []
     assert ask("QueryNetworks", ["gone"], ["name"], False) == []
     assert len(ask("QueryInstances", [], ["name"], False)) == MANY
+
+
+def test_unknown_jobs_that_are_asked_for_have_a_row_without_values() -> None:
+    """As Debian's Ganeti answers them; names of other objects that there are not are an error."""
+    follower: Any = Following()
+    known = {3: JobFile(id=3, ops=[])}
+    queue: Any = SimpleNamespace(
+        readable_job=known.get, job_ids=lambda **_: list(known), machine=SimpleNamespace(status_of=known.get)
+    )
+    queries = QueryCalls(Paths("/nowhere"), QuerySources(follower, queue, None, catalogue(), None))  # type: ignore[arg-type]
+
+    def ask(qfilter: Any) -> Any:
+        return json.loads(b"".join(asyncio.run(queries.query("job", ["id", "status"], qfilter)).parts))["data"]
+
+    unavailable = [3, None]
+    assert ask(["|", ["==", "id", 9], ["==", "id", 3]]) == [[[0, 9], unavailable], [[0, 3], [0, "success"]]]
+    assert ask(["==", "id", 9]) == [[[0, 9], unavailable]]
 
 
 @pytest.mark.parametrize("call", ["Query", "QueryInstances"])

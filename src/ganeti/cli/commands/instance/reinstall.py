@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-instance reinstall, on one instance or on many: which, with what OS, and one question about all of them."""
+"""gnt-instance reinstall, on one instance or on many: which, with what OS, and one question; and rename."""
 
 from __future__ import annotations
 
-from ganeti.cli import confirm
+from ganeti.cli import confirm, jobs
 from ganeti.cli.commands.instance.power import SELECTION, selected, submit
 from ganeti.cli.commands.os.list import valid_names
 from ganeti.cli.failures import Failure
+from ganeti.cli.invocation import out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,3 +43,12 @@ def _confirm(names: list[str], os_type: str | None) -> None:
     warning = f"This will {what}, and all data on the disks of these instances will be lost.\n"
     question = warning + confirm.listing("instances", names, "reinstallation")
     confirm.require(question, "give --force-multiple to go on without the question.")
+
+
+def rename(call: Invocation) -> int:
+    """Say the new name, as the master gives it."""
+    parameters = call.parameters("assume_yes")
+    name = jobs.submit_or_wait(call, {"OP_ID": call.command.op_id, **parameters})
+    if name is not jobs.SUBMITTED:
+        out(f"Instance '{parameters['instance_name']}' renamed to '{name}'")
+    return 0

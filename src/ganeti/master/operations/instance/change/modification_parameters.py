@@ -139,8 +139,10 @@ class ModificationParameters(Operation[Changes], frozen=True, kw_only=True, forb
         bool,
         Parameter(
             "change a running guest at once; where that is not possible, at its next start",
-            "--no-hotplug",
-            option_help="change a running guest at its next start only",
+            options=(
+                Option(("--no-hotplug",), "hotplug", "flag", "change a running guest at its next start only", False),
+                Option(("--hotplug", "--hotplug-if-possible"), "hotplug", "flag", "as without it; there for old scripts"),
+            ),
         ),
     ] = True
     instance_communication: Communication | None = None

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from msgspec import structs
 
-from ganeti.base.command import Command
+from ganeti.base.command import Command, Option
 from ganeti.base.errors import ALREADY_EXISTS, WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.master.disk_plan import Side
 from ganeti.master.instance_hooks import instance_hooks
@@ -90,7 +90,13 @@ def moved_disks(catalogue: Catalogue, spec: InstanceSpec, name: str) -> list[tup
     "OP_INSTANCE_RENAME",
     summary_field="instance_name",
     hooks="instance-rename",
-    cli=Command("gnt-instance rename", "rename a stopped instance", arguments=("instance_name", "new_name")),
+    cli=Command(
+        "gnt-instance rename",
+        "rename a stopped instance",
+        arguments=("instance_name", "new_name"),
+        options=(Option(("-f", "--force"), "assume_yes", "flag", "as without it; there for old scripts"),),
+        handler="instance.reinstall:rename",
+    ),
     rapi="PUT /2/instances/[instance_name]/rename",
     examples=(
         Example(

@@ -18,7 +18,10 @@ _UNTOLD = "backups"
 
 @dataclass(frozen=True)
 class Answer:
-    """*serial* tells clients which of several answers is the newest."""
+    """*serial* tells clients which of several answers is the newest: that of the whole configuration.
+
+    3.1 tells that of the cluster, a node or an instance, which some changes that alter the answer leave as it is.
+    """
 
     value: Any
     serial: int = 0
@@ -46,7 +49,7 @@ def _ping(picture: Picture, _: Any) -> Answer:
 
 
 def _node_role(picture: Picture, query: Any) -> Answer:
-    return Answer(int(picture.role(_node(picture, query))), picture.cluster.serial_no)
+    return Answer(int(picture.role(_node(picture, query))), picture.serial)
 
 
 def _node(picture: Picture, query: Any) -> str:
@@ -68,10 +71,10 @@ def _node_of_address(picture: Picture, query: Any) -> Answer:
     link = picture.default_link if link is None else str(link)
     match query:
         case {"2": list(addresses)}:
-            serial = picture.cluster.serial_no
+            serial = picture.serial
             return Answer([_one_host(picture, link, address, serial) for address in addresses], serial)
         case {"1": str(address)}:
-            status, found, serial = _one_host(picture, link, address, picture.cluster.serial_no)
+            status, found, serial = _one_host(picture, link, address, picture.serial)
             return Answer(found, serial, Status(status))
     raise _Unanswerable(Fault.ARGUMENT)
 
@@ -92,7 +95,7 @@ def _master(picture: Picture, query: Any) -> Answer:
         MasterField.ADDRESS: picture.cluster.master_ip,
         MasterField.NODE_ADDRESS: node.primary_ip,
     }
-    serial = picture.cluster.serial_no
+    serial = picture.serial
     match query:
         case None | "":
             return Answer(node.name, serial)
@@ -102,12 +105,12 @@ def _master(picture: Picture, query: Any) -> Answer:
 
 
 def _node_addresses(picture: Picture, _: Any) -> Answer:
-    return Answer([node.primary_ip for node in picture.nodes.values()], picture.cluster.serial_no)
+    return Answer([node.primary_ip for node in picture.nodes.values()], picture.serial)
 
 
 def _candidate_addresses(picture: Picture, _: Any) -> Answer:
     found = [node.primary_ip for node in picture.nodes.values() if node.master_candidate]
-    return Answer(found, picture.cluster.serial_no)
+    return Answer(found, picture.serial)
 
 
 def _instance_addresses(picture: Picture, query: Any) -> Answer:
@@ -116,7 +119,7 @@ def _instance_addresses(picture: Picture, query: Any) -> Answer:
     if not isinstance(link, str):
         raise _Unanswerable(Fault.ARGUMENT)
     found = [address for own, address in picture.addresses_of_links() if own == link]
-    return Answer(found, picture.cluster.serial_no)
+    return Answer(found, picture.serial)
 
 
 def _node_minors(picture: Picture, query: Any) -> Answer:
@@ -129,7 +132,7 @@ def _node_minors(picture: Picture, query: Any) -> Answer:
                 for minor, peer in _minors(disk, uuid):
                     name = picture.nodes[peer].name if peer in picture.nodes else peer
                     found.append([query, minor, instance.name, f"disk/{index}", role, name])
-    return Answer(found, picture.nodes[uuid].serial_no)
+    return Answer(found, picture.serial)
 
 
 def _minors(disk: Disk, node: str) -> list[tuple[int, str]]:
@@ -145,20 +148,20 @@ def _minors(disk: Disk, node: str) -> list[tuple[int, str]]:
 def _node_instances(picture: Picture, query: Any) -> Answer:
     uuid = _node(picture, query)
     found = [[msgspec.json.decode(picture.raw_instances[each]) for each in held] for held in picture.instances_on(uuid)]
-    return Answer(found, picture.nodes[uuid].serial_no)
+    return Answer(found, picture.serial)
 
 
 def _primary_instances(picture: Picture, query: Any) -> Answer:
     uuid = _node(picture, query)
     held = [(each, picture.instances[each]) for each in picture.instances_on(uuid)[0]]
     found = [[instance.name, each, instance.admin_state, instance.mtime] for each, instance in held]
-    return Answer(found, picture.nodes[uuid].serial_no)
+    return Answer(found, picture.serial)
 
 
 def _instance_disks(picture: Picture, query: Any) -> Answer:
     instance = picture.instances[_known(picture.instance_uuids, query, "instance")]
     found = [msgspec.json.decode(picture.raw_disks[uuid]) for uuid in instance.disks if uuid in picture.raw_disks]
-    return Answer(found, instance.serial_no)
+    return Answer(found, picture.serial)
 
 
 def _config(picture: Picture, query: Any) -> Answer:
@@ -168,7 +171,7 @@ def _config(picture: Picture, query: Any) -> Answer:
     words = [word.replace("~1", "/").replace("~0", "~") for word in query.split("/")[1:]]
     if not words:
         whole = {key: msgspec.json.decode(each) for key, each in picture.sections.items() if key != _UNTOLD}
-        return Answer(whole, picture.cluster.serial_no)
+        return Answer(whole, picture.serial)
     if words[0] == _UNTOLD:
         raise _Unanswerable(Fault.ARGUMENT)
     read = {"instances": picture.raw_instances, "disks": picture.raw_disks}  # the long ones
@@ -178,7 +181,7 @@ def _config(picture: Picture, query: Any) -> Answer:
         found, words = _member(picture.sections, words[0]), words[1:]
     for word in words:
         found = _below(found, word)
-    return Answer(msgspec.json.decode(found), picture.cluster.serial_no)
+    return Answer(msgspec.json.decode(found), picture.serial)
 
 
 def _member(objects: Mapping[str, msgspec.Raw], word: str) -> msgspec.Raw:
@@ -202,7 +205,7 @@ def _index(word: str) -> int:
 
 
 def _collectors(picture: Picture, _: Any) -> Answer:
-    return Answer(picture.cluster.data_collectors, picture.cluster.serial_no)
+    return Answer(picture.cluster.data_collectors, picture.serial)
 
 
 _ANSWERS: dict[Kind, Callable[[Picture, Any], Answer]] = {

@@ -21,7 +21,6 @@ class _Nic(msgspec.Struct):
 
 class Instance(msgspec.Struct):
     name: str
-    serial_no: int
     primary_node: str | None = None
     admin_state: str = ""
     mtime: float | None = None
@@ -32,7 +31,6 @@ class Instance(msgspec.Struct):
 class Node(msgspec.Struct):
     name: str
     primary_ip: str
-    serial_no: int
     master_candidate: bool
     offline: bool
     drained: bool
@@ -48,13 +46,13 @@ class Disk(msgspec.Struct):
 class Cluster(msgspec.Struct):
     master_node: str
     master_ip: str
-    serial_no: int
     nicparams: dict[str, dict[str, Any]] = {}
     data_collectors: dict[str, Any] = {}
 
 
 class _File(msgspec.Struct):
     version: int
+    serial_no: int
     cluster: Cluster
     nodes: dict[str, Node]
     instances: dict[str, msgspec.Raw]
@@ -69,6 +67,8 @@ class Picture:
     sections: Mapping[str, msgspec.Raw]
     """The parts of the file, read no further."""
     version: int
+    serial: int
+    """Rises with each change of anything."""
     cluster: Cluster
     nodes: dict[str, Node]
     instances: dict[str, Instance]
@@ -134,7 +134,8 @@ def read(content: bytes) -> Picture:
         instances = {uuid: _INSTANCE.decode(raw) for uuid, raw in file.instances.items()}
     except UNREADABLE_JSON as err:
         raise ConfigurationError(f"The configuration cannot be read: {err}") from err
-    picture = Picture(content, sections, file.version, file.cluster, file.nodes, instances, file.instances, file.disks)
+    whole = (content, sections, file.version, file.serial_no)
+    picture = Picture(*whole, file.cluster, file.nodes, instances, file.instances, file.disks)
     picture.node_uuids = {node.name: uuid for uuid, node in file.nodes.items()}
     picture.instance_uuids = {instance.name: uuid for uuid, instance in instances.items()}
     for instance in instances.values():

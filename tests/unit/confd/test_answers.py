@@ -13,7 +13,7 @@ from ganeti.wire.confd import Fault, Kind, Question, Role, Status
 
 FILE = Path(__file__).parents[2] / "golden/config/config-3.1.json"
 CONFIG = json.loads(FILE.read_text())
-SERIAL = CONFIG["cluster"]["serial_no"]
+SERIAL = CONFIG["serial_no"]
 NODES = {node["name"]: node for node in CONFIG["nodes"].values()}
 WEB = next(own for own in CONFIG["instances"].values() if own["name"] == "web1.example.com")
 UNKNOWN, ARGUMENT = (Answer(fault, status=Status.ERROR) for fault in (Fault.UNKNOWN, Fault.ARGUMENT))
@@ -29,6 +29,18 @@ def picture():
 @pytest.fixture
 def ask(picture):
     return lambda kind, query=None: answer(picture, Question(kind, query, "token"))
+
+
+def test_a_removal_is_newer_than_what_another_candidate_still_knows(picture):
+    """It leaves the serial numbers of the cluster and of the node as they are: clients keep what has the highest."""
+    config = json.loads(FILE.read_text())
+    config["instances"] = {uuid: own for uuid, own in config["instances"].items() if own["name"] != WEB["name"]}
+    config["serial_no"] += 1
+    after = pictures.read(json.dumps(config).encode())
+    node = CONFIG["nodes"][WEB["primary_node"]]["name"]
+    for kind, query in ((Kind.INSTANCE_ADDRESSES, None), (Kind.NODE_INSTANCES, node), (Kind.PRIMARY_INSTANCES, node)):
+        old, new = (answer(each, Question(kind, query, "token")) for each in (picture, after))
+        assert old.value != new.value and old.serial < new.serial
 
 
 def test_version_without_a_serial_number(ask):
@@ -96,8 +108,8 @@ def test_instances_and_disks_as_in_the_file(ask):
     primary, secondary = CONFIG["nodes"][WEB["primary_node"]], CONFIG["nodes"][disks[0]["nodes"][1]]
     assert WEB in ask(Kind.NODE_INSTANCES, primary["name"]).value[0]
     assert WEB in ask(Kind.NODE_INSTANCES, secondary["name"]).value[1]
-    assert ask(Kind.NODE_INSTANCES, primary["name"]).serial == primary["serial_no"]
-    assert ask(Kind.INSTANCE_DISKS, WEB["name"]) == Answer(disks, WEB["serial_no"])
+    assert ask(Kind.NODE_INSTANCES, primary["name"]).serial == SERIAL
+    assert ask(Kind.INSTANCE_DISKS, WEB["name"]) == Answer(disks, SERIAL)
     assert ask(Kind.INSTANCE_DISKS, "none").status == Status.ERROR
 
 

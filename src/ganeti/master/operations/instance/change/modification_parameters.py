@@ -141,7 +141,9 @@ class ModificationParameters(Operation[Changes], frozen=True, kw_only=True, forb
             "change a running guest at once; where that is not possible, at its next start",
             options=(
                 Option(("--no-hotplug",), "hotplug", "flag", "change a running guest at its next start only", False),
-                Option(("--hotplug", "--hotplug-if-possible"), "hotplug", "flag", "as without it; there for old scripts"),
+                Option(
+                    ("--hotplug", "--hotplug-if-possible"), "hotplug", "flag", "as without it; there for old scripts"
+                ),
             ),
         ),
     ] = True

@@ -5,6 +5,7 @@ Prefix and suffix are single commands here (3.1 puts them into a shell): what ma
 """
 
 import argparse
+import contextlib
 import os
 import re
 import shlex
@@ -146,10 +147,10 @@ class Transfer:
         task = self._task
         self._say()
         if task.mode == SEND:
-            with tunnel.connect(task) as connection:
+            with contextlib.closing(tunnel.connect(task)) as outgoing:
                 self._say(connected=True)
-                stream.send(task, connection, self._meter, running)
-                tunnel.await_answer(connection)
+                stream.send(task, outgoing.sendall, self._meter, running)
+                outgoing.await_answer()
             return
         with tunnel.listen(task) as listener:
             self._say(listen_port=listener.getsockname()[1])

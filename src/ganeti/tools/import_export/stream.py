@@ -111,23 +111,23 @@ class Running:
                 process.kill()
 
 
-def send(task: Task, tunnel: ssl.SSLSocket, meter: Meter, running: Running) -> None:
-    """Bring everything into the connection, which stays open. Raises `CommandError`, `OSError`."""
+def send(task: Task, write: Callable[[bytes], None], meter: Meter, running: Running) -> None:
+    """Bring everything into the connection, by *write*. Raises `CommandError`, `OSError`."""
     source = _source(task, meter, running)
     mark = _MARK + task.magic.encode() if task.magic else b""
     isal = gzip_stream.library() if task.compress == gzip_stream.PACKED_HERE else None
     if task.compress == "none":
-        _pump(_reading(source, mark), tunnel.sendall, meter, len(mark))
+        _pump(_reading(source, mark), write, meter, len(mark))
     elif isal is not None:
         meter.bytes -= len(mark)
         read = gzip_stream.packed(isal, _counted(_reading(source, mark), meter))
-        _pump(read, tunnel.sendall, Meter(), 0)
+        _pump(read, write, Meter(), 0)
     else:
         process = running.start(_compressor(task.compress), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None and process.stdout is not None
         into = process.stdin
         running.beside(lambda: _pump_and_close(_reading(source, mark), Pipe(into), meter, len(mark)))
-        _pump(_reading(process.stdout, b""), tunnel.sendall, Meter(), 0)
+        _pump(_reading(process.stdout, b""), write, Meter(), 0)
     running.end_well()
 
 

@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 
 from ganeti.base.errors import TransportError
 from ganeti.wire.transfer_files import Task
@@ -20,6 +21,7 @@ _RETRY_S = 1.0
 _HANDSHAKE_S, _LOOK_S, _MOMENT_S = 30.0, 0.1, 0.01
 STRANGERS_MAX = 16
 HANDSHAKE = "handshake"
+_RECORD = 16 * 1024 + 512
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 5))
 ANSWER_WITHIN_S = 24 * 3600.0
@@ -42,7 +44,7 @@ def listen(task: Task) -> socket.socket:
 
 def accept(task: Task, listener: socket.socket) -> ssl.SSLSocket:
     """Wait for the sender; others that connect are turned away. Raises `TransportError` when the time is over."""
-    context = _context(task, ssl.PROTOCOL_TLS_SERVER)
+    context = context_of(task, ssl.PROTOCOL_TLS_SERVER)
     end_s = time.monotonic() + task.connect_timeout_s
     with contextlib.closing(_Handshakes(context)) as handshakes:
         while (left_s := end_s - time.monotonic()) > 0:
@@ -103,7 +105,7 @@ class _Handshakes:
 
     def _shake_hands(self, plain: socket.socket, twin: socket.socket, within_s: float) -> None:
         try:
-            tunnel = _wrapped(self._context, plain, server=True, within_s=within_s)
+            tunnel = _wrapped(self._context, plain, within_s=within_s)
         except (OSError, ssl.SSLError) as err:
             self.refused = f"; one that came was refused: {err}"
             _end(twin)
@@ -116,38 +118,84 @@ def _end(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def connect(task: Task) -> ssl.SSLSocket:
+class Outgoing:
+    """The sender's end. It reads the receiver's answer itself: `ssl.SSLSocket.unwrap` takes an alert that tells of a
+    failure for a proper end, and in TLS 1.3 the sender's certificate may be refused when all data are sent."""
+
+    def __init__(self, context: ssl.SSLContext, plain: socket.socket) -> None:
+        """Take *plain* over. Raises `OSError`, `ssl.SSLError`."""
+        self._plain = plain
+        self._come, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._come, self._goes)
+        try:
+            self._until_done(self._tls.do_handshake)
+        except BaseException:
+            plain.close()
+            raise
+        plain.settimeout(None)
+
+    def sendall(self, data: bytes) -> None:
+        self._tls.write(data)
+        self._flush()
+
+    def await_answer(self) -> None:
+        """Close this direction, and wait until the receiver has used the data.
+
+        Raises `TransportError` where it broke off.
+        """
+        self._plain.settimeout(ANSWER_WITHIN_S)
+        try:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self._tls.read(1)  # leaves nothing that the next line could read
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self._tls.unwrap()
+            self._until_done(lambda: self._tls.read(1))
+        except ssl.SSLZeroReturnError:
+            return
+        except OSError as err:  # TLS's errors, too
+            reason = f" ({err})"
+        else:
+            reason = ""
+        raise TransportError(f"The receiver has broken the connection off at its end{reason}: its job says why")
+
+    def close(self) -> None:
+        self._plain.close()
+
+    def _until_done(self, step: Callable[[], object]) -> None:
+        while True:
+            try:
+                step()
+            except ssl.SSLWantReadError:
+                self._flush()
+                if data := self._plain.recv(_RECORD):
+                    self._come.write(data)
+                else:
+                    self._come.write_eof()
+            else:
+                return self._flush()
+
+    def _flush(self) -> None:
+        if self._goes.pending:
+            self._plain.sendall(self._goes.read())
+
+
+def connect(task: Task) -> Outgoing:
     """Raises `TransportError`."""
-    context = _context(task, ssl.PROTOCOL_TLS_CLIENT)
+    context = context_of(task, ssl.PROTOCOL_TLS_CLIENT)
     for left in range(task.connect_retries, -1, -1):
         try:
             found = socket.getaddrinfo(
                 task.host, task.port, family=_FAMILIES.get(task.family, socket.AF_UNSPEC), type=socket.SOCK_STREAM
             )
-            plain = socket.socket(found[0][0], socket.SOCK_STREAM)
-            plain.settimeout(task.connect_timeout_s)
+            plain = _prepared(socket.socket(found[0][0], socket.SOCK_STREAM), task.connect_timeout_s)
             plain.connect(found[0][4])
-            return _wrapped(context, plain, server=False, within_s=task.connect_timeout_s)
+            return Outgoing(context, plain)
         except OSError as err:  # TLS's errors, too
             if not left:
                 reason = str(err) if isinstance(err, ssl.SSLError) else err.strerror or str(err)
                 raise TransportError(f"{task.host} port {task.port} cannot be reached: {reason}") from err
             time.sleep(_RETRY_S)
     raise AssertionError("the last try returns or raises")
-
-
-def await_answer(tunnel: ssl.SSLSocket) -> None:
-    """The sender's end: close this direction, and wait until the receiver has used the data.
-
-    Raises `TransportError` where it broke off.
-    """
-    tunnel.settimeout(ANSWER_WITHIN_S)
-    try:
-        tunnel.unwrap().close()
-    except (OSError, ssl.SSLError) as err:
-        raise TransportError(
-            f"The receiver has broken the connection off at its end ({err}): its job says why"
-        ) from err
 
 
 def answer(tunnel: ssl.SSLSocket) -> None:
@@ -157,13 +205,10 @@ def answer(tunnel: ssl.SSLSocket) -> None:
         tunnel.unwrap().close()
 
 
-def _wrapped(context: ssl.SSLContext, plain: socket.socket, *, server: bool, within_s: float) -> ssl.SSLSocket:
-    plain.settimeout(within_s)
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
-        plain.setsockopt(socket.IPPROTO_TCP, option, value)
+def _wrapped(context: ssl.SSLContext, plain: socket.socket, *, within_s: float) -> ssl.SSLSocket:
+    """The receiver's end."""
     try:
-        tunnel = context.wrap_socket(plain, server_side=server, suppress_ragged_eofs=False)
+        tunnel = context.wrap_socket(_prepared(plain, within_s), server_side=True, suppress_ragged_eofs=False)
     except BaseException:
         plain.close()
         raise
@@ -171,7 +216,16 @@ def _wrapped(context: ssl.SSLContext, plain: socket.socket, *, server: bool, wit
     return tunnel
 
 
-def _context(task: Task, protocol: int) -> ssl.SSLContext:
+def _prepared(plain: socket.socket, within_s: float) -> socket.socket:
+    plain.settimeout(within_s)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        plain.setsockopt(socket.IPPROTO_TCP, option, value)
+    return plain
+
+
+def context_of(task: Task, protocol: int) -> ssl.SSLContext:
+    """What each side trusts. Raises `TransportError`."""
     context = ssl.SSLContext(protocol)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED

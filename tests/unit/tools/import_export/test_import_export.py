@@ -4,9 +4,10 @@
 import os
 import re
 import socket
+import ssl
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
@@ -146,6 +147,39 @@ def test_a_stranger_gets_nothing_and_is_no_obstacle(sides: Sides) -> None:
     assert sides.target.read_bytes() == sides.source.read_bytes()
 
 
+def test_who_is_refused_after_all_was_sent_has_delivered_nothing(sides: Sides) -> None:
+    """In TLS 1.3 a sender sends before it knows what the receiver says to its certificate."""
+    sides.source.write_bytes(b"little")
+    context = tunnel.context_of(sides.task(RECEIVE, RECEIVE), ssl.PROTOCOL_TLS_SERVER)
+    come, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(come, goes, server_side=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sending = sides.start(SEND, "stranger", port=listener.getsockname()[1])
+        connection = listener.accept()[0]
+    with connection, connection.makefile("rb") as records:
+        come.write(_record(records))
+        with pytest.raises(ssl.SSLWantReadError):
+            server.do_handshake()
+        connection.sendall(goes.read())
+        while len(record := _record(records)) != CLOSING:
+            come.write(record)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            server.do_handshake()
+        connection.sendall(goes.read())
+        sending.join(10)
+    assert sides.codes == {SEND: 1}
+    assert "The receiver has broken the connection off at its end" in (sides.status(SEND).error_message or "")
+
+
+CLOSING = 5 + 2 + 1 + 16
+"""Bytes of a record of TLS 1.3 that ends one direction: its head, the alert, the kind of content, the seal."""
+
+
+def _record(records: BinaryIO) -> bytes:
+    head = records.read(5)
+    return head + records.read(int.from_bytes(head[3:]))
+
+
 def test_strangers_that_say_nothing_are_no_obstacle(sides: Sides) -> None:
     """Whoever reaches the port could otherwise keep every transfer from beginning."""
     receiving = sides.start(RECEIVE)
@@ -171,7 +205,7 @@ def test_a_connection_that_breaks_off_is_told_in_plain_words(sides: Sides) -> No
     receiving = sides.start(RECEIVE)
     connection = tunnel.connect(sides.task(SEND, SEND, port=sides.until(RECEIVE, "listen_port")))
     connection.sendall(b"M=magic-1 and a part")
-    socket.socket(fileno=connection.detach()).close()
+    connection.close()
     receiving.join(10)
     told = sides.status(RECEIVE).error_message or ""
     assert sides.codes == {RECEIVE: 1}

@@ -18,6 +18,7 @@ from ganeti.tools.testbed import cluster, machine
 
 pytestmark = [
     pytest.mark.daemons,
+    pytest.mark.story,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 NO_CRON_S = 86400

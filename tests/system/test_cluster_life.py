@@ -22,7 +22,7 @@ from ganeti.tools.testbed import cluster, machine
 from ganeti.tools.testbed.layout import Layout
 from ganeti.wire.config_fingerprint import fingerprint_of
 
-pytestmark = [pytest.mark.daemons]
+pytestmark = [pytest.mark.daemons, pytest.mark.story]
 NO_CRON_S = 86400
 WITHIN_S = 30.0
 HEALTHY = (

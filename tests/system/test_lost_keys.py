@@ -22,6 +22,7 @@ from ganeti.tools.testbed import cluster, machine, processes
 
 pytestmark = [
     pytest.mark.daemons,
+    pytest.mark.story,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 NODES = ("node1", "node2", "node3")

@@ -19,6 +19,7 @@ from ganeti.wconfd.master_vote import VOTING_PAUSE_S, VOTING_ROUNDS
 
 pytestmark = [
     pytest.mark.daemons,
+    pytest.mark.story,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 NO_CRON_S = 86400

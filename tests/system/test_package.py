@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
@@ -27,7 +28,7 @@ from ganeti.tools.testbed import cluster, guest, machine
 from ganeti.tools.testbed.layout import Layout
 from ganeti.tools.testbed.node_files import FILE_STORAGE
 
-pytestmark = pytest.mark.daemons
+pytestmark = [pytest.mark.daemons, pytest.mark.story]
 TABLE = {
     "/var/lib/ganeti": "755 gnt-masterd:gnt-masterd",
     "/var/lib/ganeti/cluster-domain-secret": "600 gnt-masterd:gnt-masterd",
@@ -341,10 +342,17 @@ def test_no_secret_is_where_others_can_read_it(bed: Layout) -> None:
             put.unlink()
 
 
+def status_of(bed: Layout, job: str) -> str:
+    return good(bed, "gnt-job", "list", "--no-headers", "-o", "status", job).strip()
+
+
 def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Layout, place: Path) -> None:
     newer = next_revision(next(place.glob("*-1_*.deb")))  # before the job begins: that takes a while
-    good(bed, "gnt-debug", "delay", "--submit", "-n", "node2", "12")
-    job = good(bed, "gnt-job", "list", "--no-headers", "-o", "id", "--running").split()[-1]
+    submitted = machine.run(bed, "node1", "gnt-debug", "delay", "--submit", "-n", "node2", "12")
+    job = submitted.stderr.removeprefix("JobID: ").strip()
+    while (status := status_of(bed, job)) in ("queued", "waiting"):
+        time.sleep(0.05)
+    assert status == "running"
     before = {node: pids(bed, node) for node in NODES}
     testbed.install(bed, newer)
     for node in NODES:
@@ -353,7 +361,7 @@ def test_an_upgrade_restarts_the_daemons_and_ends_neither_job_nor_guest(bed: Lay
         assert after.keys() == before[node].keys()
         assert not set(after.items()) & set(before[node].items()), f"a daemon of {node} still runs the old files"
     good(bed, "gnt-job", "watch", job)
-    assert good(bed, "gnt-job", "list", "--no-headers", "-o", "status", job).strip() == "success"
+    assert status_of(bed, job) == "success"
     assert good(bed, "gnt-instance", "list", "--no-headers", "-o", "status").strip() == "running"
     good(bed, "gnt-cluster", "verify")
 

@@ -27,6 +27,7 @@ from ganeti.tools.testbed.layout import Layout
 
 pytestmark = [
     pytest.mark.daemons,
+    pytest.mark.story,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
 ]
 NO_CRON_S = 86400

@@ -18,6 +18,7 @@ from ganeti.base.errors import (
     ParameterError,
     PrerequisiteError,
 )
+from ganeti.master.allocator_answers import check_moves, places_of
 from ganeti.master.allocator_input import promises_of, relocate_request, unused
 from ganeti.master.allocators import BUILT_IN, ask_allocator
 from ganeti.model import inheritance
@@ -47,7 +48,6 @@ _TRIES = 20
 Plain = dict[str, Any]
 _Moves = tuple[list[Any], list[tuple[str, str | None]], list[list[Plain]]]
 """The result of an allocator that was asked to move instances: what moves, what cannot and why, and the jobs."""
-_MOVING = ("OP_INSTANCE_FAILOVER", "OP_INSTANCE_MIGRATE", "OP_INSTANCE_REPLACE_DISKS")
 
 
 def allocator_named(view: ConfigView, given: str | None) -> str:
@@ -97,14 +97,13 @@ async def place_many(
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
+    asked = {request.name: request for request in requests}
     try:
-        placed, failed = msgspec.convert(answer.result, tuple[list[tuple[str, list[str]]], list[Any]])
-        asked = {request.name: request for request in requests}
-        view = ctx.config.view()
-        nodes = {name: _chosen(view, allocator, asked[name], Placement(True, "", on), None) for name, on in placed}
-    except (msgspec.ValidationError, KeyError) as err:
+        placed, why = places_of(answer.result, asked)
+    except ParameterError as err:
         raise PrerequisiteError(f"{refused}its answer breaks the protocol: {err}", INSUFFICIENT_RESOURCES) from err
-    why = {each[0]: str(each[1]) for each in failed if isinstance(each, list) and len(each) > 1}
+    view = ctx.config.view()
+    nodes = {name: _chosen(view, allocator, asked[name], Placement(True, "", on), None) for name, on in placed.items()}
     return nodes, {name: why.get(name, "it gave no reason") for name in asked if name not in nodes}
 
 
@@ -131,20 +130,13 @@ async def moving_jobs(
         moves: _Moves = msgspec.convert(answer.result, _Moves)
         _, failed, jobs = moves
         if allocator != BUILT_IN:
-            _check_moves(jobs)
+            check_moves(ctx.config.view(), request.instances, [name for name, _ in failed], jobs)
     except (msgspec.ValidationError, ParameterError) as err:
         raise PrerequisiteError(f"{refused}its answer breaks the protocol: {err}", INSUFFICIENT_RESOURCES) from err
     if failed:
         reasons = "; ".join(f"{name}: {reason or 'it gave no reason'}" for name, reason in failed)
         raise PrerequisiteError(f"{refused}{reasons}", INSUFFICIENT_RESOURCES)
     return jobs
-
-
-def _check_moves(jobs: Sequence[Sequence[Plain]]) -> None:
-    """Raise `ParameterError` for what a program must not have done in the name of the cluster (protocols, 7)."""
-    for opcode in (opcode for job in jobs for opcode in job):
-        if opcode.get("OP_ID") not in _MOVING:
-            raise ParameterError(f"a job of it has the opcode {opcode.get('OP_ID')}: it may have {', '.join(_MOVING)}")
 
 
 def _chosen(

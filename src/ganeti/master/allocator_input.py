@@ -324,11 +324,11 @@ def _nic(view: ConfigView, nic: Nic, group: NodeGroup | None) -> Plain:
 def _wanted_nic(view: ConfigView, nic: Nic, group: NodeGroup | None) -> Plain:
     """A NIC of an instance to be placed: also what was asked of it, as 3.1 has it.
 
-    What is not set is left out. A group must be connected to the network of a NIC (protocols, 7; htools, 10).
+    What is not set is left out, but for the address, which programs may read unasked (S5.34). A group must be
+    connected to the network of a NIC (protocols, 7; htools, 10).
     """
     asked = {"network": nic.network, "name": nic.name, "uuid": nic.uuid, "nicparams": dict(nic.nicparams)}
-    found = _nic(view, nic, group) | {key: value for key, value in asked.items() if value not in (None, "")}
-    return found if found["ip"] is not None else {key: value for key, value in found.items() if key != "ip"}
+    return _nic(view, nic, group) | {key: value for key, value in asked.items() if value not in (None, "")}
 
 
 def _memory_owed(view: ConfigView, report: NodeReport, own: Sequence[Instance]) -> tuple[int, int, int]:

@@ -130,7 +130,8 @@ def decode_response(data: bytes) -> Response:
             raise AllocatorMessageError(f"Can't parse iallocator results: missing key '{key}'")
     if not isinstance(found["success"], bool):
         raise AllocatorMessageError("Can't parse iallocator results: 'success' is neither true nor false")
-    return Response(found["success"], str(found["info"]), found["result"])
+    info = found["info"]
+    return Response(found["success"], "" if info is None else str(info), found["result"])
 
 
 def selected_nodes(response: Response, required: int, known: Sequence[str]) -> list[str]:

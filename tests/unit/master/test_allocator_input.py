@@ -103,6 +103,7 @@ def test_a_request_for_a_new_instance(view: Configuration) -> None:
             },
             {
                 "mac": "aa:00:00:00:00:02",
+                "ip": None,
                 "uuid": "n2",
                 "name": "second",
                 "mode": "routed",

@@ -31,6 +31,13 @@ def test_secondaries_of_the_named_nodes_get_a_new_one() -> None:
     assert found["result"] == [["instance1", "node3"]]
 
 
+@pytest.mark.requirement("S5.32")
+def test_no_named_node_takes_what_leaves_another() -> None:
+    found = answer(modern(json.loads(message({"type": "multi-evacuate", "evac_nodes": ["node2", "node3"]}))))
+    assert not found["success"], "only node3 would be left, which has no secondaries and is to be emptied all the same"
+    assert found["result"] == []
+
+
 @pytest.mark.requirement("S5.32", "S5.35")
 def test_version_1_relocation_without_groups() -> None:
     request = {"type": "relocate", "name": "instance1", "relocate_from": ["node2"], "required_nodes": 1}

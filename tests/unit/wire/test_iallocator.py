@@ -73,6 +73,10 @@ def test_nodes_in_place_of_result() -> None:
     assert decode_response(b'{"success": true, "info": "", "nodes": ["a"]}').result == ["a"]
 
 
+def test_a_null_is_no_reason() -> None:
+    assert decode_response(b'{"success": false, "info": null, "result": []}').info == ""
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [

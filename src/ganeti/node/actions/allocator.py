@@ -2,7 +2,9 @@
 """Allocators that are programs (protocols, section 7): found by name, given a file, answering on standard output."""
 
 import os
+import signal
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,17 +23,20 @@ async def iallocator_runner(node: NodeState, asked: IallocatorRunner) -> str:
     program = _find(node, name)
     text = idata if isinstance(idata, str) else msgspec.json.encode(idata).decode()
     options = [_option(key, value) for key, value in (asked.default_iallocator_params or {}).items()]
-    with tempfile.NamedTemporaryFile("w", prefix="ganeti-iallocator-", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        try:
-            done = await node.world.run([program, file.name, *options], timeout_s=asked.limit_s, check=False)
-        except CommandError as err:
-            raise ExecutionError(f"iallocator '{name}' failed: {err}") from err
+    descriptor, path = tempfile.mkstemp(prefix="ganeti-iallocator-")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = await node.world.run([program, path, *options], timeout_s=asked.limit_s, check=False)
+    except CommandError as err:
+        raise ExecutionError(f"iallocator '{name}' failed: {err}") from err
+    finally:
+        Path(path).unlink(missing_ok=True)  # a script may have removed it itself
     if done.status != 0:
-        raise ExecutionError(
-            f"iallocator '{name}' failed: it ended with status {done.status}, output: {done.output or '(none)'}"
-        )
+        how = f"ended with status {done.status}"
+        if done.status < 0:
+            how = f"was ended by signal {signal.Signals(-done.status).name}"
+        raise ExecutionError(f"iallocator '{name}' failed: it {how}, output: {done.output or '(none)'}")
     return done.stdout
 
 

@@ -37,10 +37,12 @@ def find_instances(state: ClusterState, names: Iterable[str]) -> list[int]:
     return numbers
 
 
-def node_evacuate(state: ClusterState, request: NodeEvacuate, options: Options) -> Moves:
-    """Move the named instances off their primary, their secondary, or both."""
+def node_evacuate(
+    state: ClusterState, request: NodeEvacuate, options: Options, also_leaving: Iterable[int] = ()
+) -> Moves:
+    """Move the named instances off their primary, their secondary, or both; none goes to nodes *also_leaving*."""
     numbers = find_instances(state, request.instances)
-    leaving = _leaving(state, numbers, request.mode)
+    leaving = _leaving(state, numbers, request.mode).union(also_leaving)
     report = Report()
     for number in numbers:
         group = state.group_of[state.primary_of[number]]
@@ -62,7 +64,7 @@ def multi_evacuate(state: ClusterState, request: MultiEvacuate, options: Options
     leaving = {state.node_number[name] for name in request.nodes}
     staying = [number for number, node in enumerate(state.secondary_of) if node in leaving]
     names = [state.instances[number].name for number in state.in_order(staying)]
-    moves = node_evacuate(state, NodeEvacuate(tuple(names), EvacuationMode.SECONDARY_ONLY), options)
+    moves = node_evacuate(state, NodeEvacuate(tuple(names), EvacuationMode.SECONDARY_ONLY), options, leaving)
     if moves.failed:
         return NoFit(", ".join(f"{name}: {reason}" for name, reason in moves.failed))
     return moves

@@ -91,9 +91,17 @@ def test_an_allocators_failures_are_told_whole(node) -> None:
     node.program("/usr/lib/ganeti/iallocators/bad", "echo cannot; echo really >&2; exit 4")
     with pytest.raises(ExecutionError, match=r"'bad' failed: it ended with status 4, output: cannot\nreally"):
         node.call("iallocator_runner", name="bad", idata={})
+    node.program("/usr/lib/ganeti/iallocators/killed", "kill -9 $$")
+    with pytest.raises(ExecutionError, match=r"'killed' failed: it was ended by signal SIGKILL, output: \(none\)"):
+        node.call("iallocator_runner", name="killed", idata={})
     for name in ("none", "../bad", ""):
         with pytest.raises(ExecutionError, match="not found in the search path"):
             node.call("iallocator_runner", name=name, idata={})
+
+
+def test_an_allocator_may_remove_the_file_it_is_given(node) -> None:
+    node.program("/usr/lib/ganeti/iallocators/tidy", 'echo "$1"; rm "$1"')
+    assert not Path(node.call("iallocator_runner", name="tidy", idata={}).strip()).exists()
 
 
 def test_an_allocator_that_takes_too_long_is_stopped_with_all_it_started(node, tmp_path) -> None:

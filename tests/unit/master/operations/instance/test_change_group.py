@@ -66,9 +66,17 @@ def test_where_it_cannot_move_nothing_is_done(ctx: FakeContext, answer: dict[str
         ([[], [["web1", None]], []], "'mine': web1: it gave no reason"),
         ([[], [], [[{"OP_ID": "OP_INSTANCE_REMOVE", "instance_name": "web1"}]]], "has the opcode OP_INSTANCE_REMOVE"),
         ([[], [], [[{"instance_name": "web1"}]]], "has the opcode None: it may have OP_INSTANCE_FAILOVER"),
+        ([[], [], []], "protocol: it neither moves web1 nor says why not"),
+        ([[["web1", "green", ["node3"]]], [], []], "it neither moves web1 nor says why not"),
+        ([[], [], [[MIGRATE], []]], "protocol: one of its jobs is empty"),
+        ([[], [], [[MIGRATE | {"instance_name": "web2"}]]], "protocol: it moves web2, which was not asked for"),
+        ([[], [], [[MIGRATE | {"instance_name": "web9"}]]], "breaks the protocol: .*web9"),
+        ([[], [], [[MIGRATE | {"speed": 1}]]], "breaks the protocol: .*there is no parameter 'speed'"),
+        ([[], [], [[{"OP_ID": "OP_INSTANCE_FAILOVER"}]]], "breaks the protocol: .*'instance_name' is missing"),
     ],
 )
 def test_a_program_may_only_move_instances(ctx: FakeContext, result: list[Any], sentence: str) -> None:
+    add_instance(ctx.config.view(), "web2")
     ctx.allocation = {"success": True, "info": "", "result": result}
     with pytest.raises(PrerequisiteError, match=sentence):
         changed(ctx, iallocator="mine")

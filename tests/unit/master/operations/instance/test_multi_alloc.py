@@ -104,7 +104,18 @@ def test_what_is_wrong_stops_all_and_names_the_instance(
     [
         ({"success": False, "info": "no room", "result": []}, "Can't compute nodes using iallocator 'hail': no room"),
         ({"success": True, "info": "", "result": [["web1"]]}, "its answer breaks the protocol"),
-        ({"success": True, "info": "", "result": [[["x", ["node1"]]], []]}, "its answer breaks the protocol"),
+        (
+            {"success": True, "info": "", "result": [[["x", ["node1"]]], []]},
+            "protocol: it places x, which was not asked",
+        ),
+        (
+            {"success": True, "info": "", "result": [[["web1", ["node1"]], ["web1", ["node2"]]], ["db1"]]},
+            "it places web1 twice",
+        ),
+        (
+            {"success": True, "info": "", "result": [[["web1", ["node1"]]], ["web1", "db1"]]},
+            "it places web1, and says that it cannot be placed",
+        ),
         ({"success": True, "info": "", "result": [[["web1", ["n9"]]], []]}, "node n9, which the cluster does not have"),
     ],
 )

@@ -63,8 +63,8 @@ _MANY_CPUS = ("gnt-cluster", "modify", "--ipolicy-vcpu-ratio", "1000")
 def configured_fields() -> list[str]:
     """Every field of instances that the configuration has: without those of single disks, NICs and parameters, of
     which an answer would have more than its 64 MiB."""
-    from ganeti.daemons.catalogue import build_catalogue
     from ganeti.master.query.instances import INSTANCES as RESOURCE
+    from ganeti.node.catalogue import build_catalogue
 
     return [
         field.name

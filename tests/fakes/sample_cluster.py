@@ -45,7 +45,7 @@ def catalogue() -> Catalogue:
         can_migrate=True,
         needs_network_port=True,
     )
-    return Catalogue({traits.name: traits for traits in templates}, {"pretend": hypervisor})
+    return Catalogue({traits.name: traits for traits in templates}, {"pretend": hypervisor}, ("diagnose",))
 
 
 def configuration(nodes: int = 3) -> Configuration:

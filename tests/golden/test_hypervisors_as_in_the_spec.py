@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.model.hypervisors import HYPERVISORS, OURS, PARAMETERS_OF_3_1
 from ganeti.model.parameters import defaults
+from ganeti.node.catalogue import build_catalogue
 
 SPEC = Path(__file__).parents[2] / "docs/spec/opcodes.md"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master.query.fields import Field
 from ganeti.master.query.resources import declared
+from ganeti.node.catalogue import build_catalogue
 
 SPEC = (Path(__file__).parents[2] / "docs" / "spec" / "rapi.md").read_text()
 SECTION = re.compile(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A new opcode, query field or placement option is one source file, and a node call two; all else follows.
+"""A new opcode, query field, collector or placement option is one source file, and a node call two; all else follows.
 
 Each is added to a copy of the package, in as many files, and a process of its own asks everything that must know it.
 """
@@ -92,6 +92,21 @@ async def storage_greeting(node: NodeState, asked: StorageGreeting) -> StorageUn
 FIELD = (
     '            Field("greeting", "Greeting", TEXT, "How the group is greeted", lambda r: "hello " + r.group.name),\n'
 )
+COLLECTOR = '''# SPDX-License-Identifier: BSD-2-Clause
+"""How many greetings the node has heard."""
+
+from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.report import PERFORMANCE
+
+
+@collector(
+    *("greetings", None, PERFORMANCE),
+    metrics={"ganeti_greetings": (GAUGE, "Greetings heard.")},
+    samples=lambda data: iter([Sample("ganeti_greetings", {}, data)]),
+)
+async def _collect(node: Node) -> int:
+    return 5
+'''
 OPTION = """
     greeting: str = option(*("greeting", "TEXT", "hbal"), "greet with this text", default="hello", completion="string")
 """
@@ -151,6 +166,18 @@ from ganeti.reference import fields
 print(json.dumps({
     "field": "greeting" in str(declared()["group"].fields),
     "page": any("How the group is greeted" in page for page in fields.pages().values()),
+}))
+"""
+ASK_COLLECTOR = """
+import json
+from ganeti.mond.metrics import metrics
+from ganeti.mond.monitor import collectors
+from ganeti.node.catalogue import build_catalogue
+found = collectors([])
+print(json.dumps({
+    "collected": "greetings" in [each.name for each in found],
+    "switched": "greetings" in build_catalogue().collectors,
+    "metric": "ganeti_greetings 5" in metrics(found, [{"name": "greetings", "data": 5}], {}),
 }))
 """
 ASK_OPTION = """
@@ -214,6 +241,11 @@ def test_a_node_call_with_a_typed_answer_is_its_declaration_and_its_handler(pack
 def test_a_query_field_is_one_row(package):
     add(package, "master/query/groups.py", FIELD, after="    table(\n        [\n")
     assert json.loads(ask(package, ASK_FIELD)) == {"field": True, "page": True}
+
+
+def test_a_collector_is_one_file(package):
+    (package / "node/collectors/greetings.py").write_text(COLLECTOR)
+    assert json.loads(ask(package, ASK_COLLECTOR)) == {"collected": True, "switched": True, "metric": True}
 
 
 def test_a_placement_option_is_one_row(package):

@@ -15,13 +15,13 @@ from parsed_tree import Exemptions, Module, told
 
 from ganeti.base.registry import import_all
 from ganeti.bootstrap import init_options
-from ganeti.bootstrap.init import catalogue
 from ganeti.bootstrap.init_command import CLUSTER_INIT
 from ganeti.cli.generate import declared
 from ganeti.master.operation import REGISTRY, Operation
 from ganeti.master.operations.cluster import set_params
 from ganeti.master.parameter import refused
 from ganeti.model.parameters import BACKEND_PARAMETERS, NIC_PARAMETERS, NODE_PARAMETERS, Parameter
+from ganeti.node.catalogue import build_catalogue
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 
@@ -167,7 +167,7 @@ def test_help_offers_nothing_that_is_always_refused() -> None:
         operation = REGISTRY.get(command.op_id)
         unwanted = set(refused(operation)) if operation else set()
         if command.line == CLUSTER_INIT.line:
-            unwanted = init_options.not_offered(catalogue())
+            unwanted = init_options.not_offered(build_catalogue())
         faults += [
             f"{command.line}: --help offers {option.flags[-1]}, which is refused"
             for option in command.options

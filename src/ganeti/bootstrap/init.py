@@ -17,10 +17,7 @@ from typing import Any
 
 import msgspec
 
-import ganeti.node.hypervisors
-import ganeti.node.storage
 from ganeti.base.errors import GanetiError, TransportError
-from ganeti.base.registry import import_all
 from ganeti.bootstrap import ssh_keys
 from ganeti.bootstrap.attempt import take_back_interrupted
 from ganeti.bootstrap.file_set import FileSet
@@ -30,11 +27,9 @@ from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import wait_for_node_daemon
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
-from ganeti.model.traits import Catalogue
 from ganeti.node import certificates, ssh_key_lines
+from ganeti.node.catalogue import build_catalogue
 from ganeti.node.hosts_file import with_host
-from ganeti.node.hypervisors.interface import Hypervisor
-from ganeti.node.storage.interface import DiskTemplate
 from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
 from ganeti.system.files import open_lock
 from ganeti.wire.framing_sync import connect
@@ -51,7 +46,7 @@ def init_cluster(options: Mapping[str, Any]) -> None:
     """
     machine = Machine.here()
     take_back_interrupted(machine)
-    beginning = check(options, machine, catalogue())
+    beginning = check(options, machine, build_catalogue())
     files = FileSet()
     before = _names(machine.paths.data_dir)
     machine.daemon_util("stop-all")
@@ -79,16 +74,6 @@ def _keep_watcher_away(machine: Machine, files: FileSet) -> int:
     descriptor = open_lock(path)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
-
-
-def catalogue() -> Catalogue:
-    """Give the traits of all drivers installed here."""
-    import_all(ganeti.node.hypervisors)
-    import_all(ganeti.node.storage)
-    return Catalogue(
-        {name: DiskTemplate.registry[name].traits for name in sorted(DiskTemplate.registry)},
-        {name: Hypervisor.registry[name].traits for name in sorted(Hypervisor.registry)},
-    )
 
 
 def _write(beginning: Beginning, machine: Machine, files: FileSet) -> None:
@@ -126,7 +111,7 @@ def _directories(beginning: Beginning, machine: Machine, files: FileSet) -> None
         (paths.lock_dir, 0o755),
     ):
         files.directory(path, mode)
-    templates = catalogue()
+    templates = build_catalogue()
     for name in beginning.templates:
         setting = templates.template(name).directory_setting
         if setting:

@@ -27,7 +27,6 @@ from ganeti.model.traits import Catalogue
 DEFAULT_HYPERVISOR = "kvm"
 
 DEFAULT_NETDEV = "xen-br0"
-COLLECTORS = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
 
 _SPEC_OPTIONS = {
     "specs_mem_size": "memory-size",

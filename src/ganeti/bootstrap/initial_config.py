@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ganeti.bootstrap import init_options
 from ganeti.master.config.publication import SsconfSource, ssconf_files
 from ganeti.master.operations.cluster.communication import new_network
 from ganeti.model import communication, data_collectors
@@ -115,9 +114,7 @@ def _cluster(beginning: Beginning, ids: Identities, certificate_digest: str, tim
         ssh_key_type=beginning.ssh_key_type,
         ssh_key_bits=beginning.ssh_key_bits,
         candidate_certs={ids.node_uuid: certificate_digest},
-        data_collectors={
-            name: {"active": True, "interval": data_collectors.INTERVAL_US} for name in init_options.COLLECTORS
-        },
+        data_collectors=data_collectors.settings_of_a_new_cluster(),
         **directories,
         **beginning.parameters,
         **beginning.plain,

@@ -26,7 +26,7 @@ RESOURCES: dict[str, tuple[str, str, tuple[str, ...], dict[str, str]]] = {
 def resources() -> list[Any]:
     """Every resource with the fields of all drivers, by name."""
     declared = importlib.import_module("ganeti.master.query.resources").declared()
-    catalogue = importlib.import_module("ganeti.bootstrap.init").catalogue()
+    catalogue = importlib.import_module("ganeti.node.catalogue").build_catalogue()
     return [declared[name].with_drivers(catalogue) for name in sorted(declared)]
 
 

@@ -41,7 +41,7 @@ def declared() -> list[Command]:
 def _without_refused(command: Command) -> Command:
     """Take the help from options that are always refused: they are known, and not offered."""
     if command.line == "gnt-cluster init":
-        drivers = importlib.import_module("ganeti.bootstrap.init").catalogue()
+        drivers = importlib.import_module("ganeti.node.catalogue").build_catalogue()
         names = importlib.import_module("ganeti.bootstrap.init_options").not_offered(drivers)
     else:
         operation = importlib.import_module("ganeti.master.operation").REGISTRY.get(command.op_id)

@@ -15,7 +15,6 @@ from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.serving import handlers_of, stream_of
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.daemons.master_checks import check_node
 from ganeti.daemons.master_start import as_master
 from ganeti.luxid.event_stream import SUBSCRIBE, EventHub, QueueJobs, feed
@@ -37,6 +36,7 @@ from ganeti.luxid.recording import RecordCalls, Recorder
 from ganeti.luxid.server import LuxiServer
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
+from ganeti.node.catalogue import build_catalogue
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background

@@ -14,10 +14,11 @@ from ganeti.daemons.node_daemon import ClusterKey, options_of, ssconf_words
 from ganeti.mond.answers import PORT, answer
 from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.mond.cluster import ConfdView
-from ganeti.mond.collectors import Node
 from ganeti.mond.monitor import Monitor
+from ganeti.mond.node import Node
 from ganeti.mond.telling import GuestEnds, Teller
-from ganeti.node.collectors.looks import Looks, OwnLooks
+from ganeti.node.collectors.looks import Looks
+from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.access import own_name
 from ganeti.noded.world import RealNodeWorld
@@ -53,7 +54,7 @@ async def serve(daemon: Daemon) -> None:
     view = ConfdView(partial(_confds, paths, key), name)
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
     names = [own for own, _ in hypervisors]
-    node = Node(name, paths, view, names, looks, lambda: key().strip(), ssconf, record=record)
+    node = Node(name, view, names, looks, lambda: key().strip(), ssconf, record=record)
     teller, ends = Teller(name, partial(ssconf, "master_ip"), node.key), GuestEnds(node.look)
     node.tell, node.follow = teller.tell, ends.follow
     monitor = Monitor(node)

@@ -19,10 +19,10 @@ def main() -> int:
     import ganeti.model.node_calls
     from ganeti.base.registry import import_all
     from ganeti.calls import node_sessions
-    from ganeti.daemons.catalogue import build_catalogue
     from ganeti.job import nodes as job_nodes
     from ganeti.job import rehearsal, spawner
     from ganeti.job import world as job_world
+    from ganeti.node.catalogue import build_catalogue
 
     import_all(ganeti.model.node_calls)  # an undo log has the names of calls alone
     job_world.install(build_catalogue())

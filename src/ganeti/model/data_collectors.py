@@ -8,20 +8,8 @@ from typing import Any
 from ganeti.base.errors import ParameterError
 from ganeti.model.templates import PAIRED
 
-NAMES = (
-    *(
-        "cpu-avg-load",
-        "diagnose",
-        "diskstats",
-        PAIRED,
-        "inst-cgroup",
-        "inst-cpu-load",
-        "inst-status-fake",
-        "inst-status-kvm",
-    ),
-    *("inst-status-xen", "kvm-inst-rss", "lv", "storage", "xen-cpu-avg-load"),
-)
-"""All that can be set; those of Xen are Ganeti 3.1's."""
+NAMES_OF_3_1 = ("cpu-avg-load", "diskstats", PAIRED, "inst-status-xen", "lv", "xen-cpu-avg-load")
+"""Those that a `config.data` of Ganeti 3.1 has settings for."""
 INTERVAL_US = 5_000_000
 _COMMAND = re.compile(r"[a-zA-Z0-9_-]+")
 """As restricted commands are named (protocols, 11)."""
@@ -44,11 +32,16 @@ def changed(
     return found
 
 
-def check(names: Collection[str], intervals_us: Mapping[str, int], known: Collection[str] = ()) -> None:
+def settings_of_a_new_cluster() -> dict[str, dict[str, Any]]:
+    """All active, at the interval of 3.1. A collector without settings is active as well."""
+    return {name: {"active": True, "interval": INTERVAL_US} for name in NAMES_OF_3_1}
+
+
+def check(names: Collection[str], intervals_us: Mapping[str, int], known: Collection[str]) -> None:
     """Raise `ParameterError` for a collector there is not, or an interval that makes no sense."""
     for name in names:
-        if name not in NAMES and name not in known:
-            raise ParameterError(f"There is no data collector '{name}': there are {', '.join(NAMES)}")
+        if name not in known:
+            raise ParameterError(f"There is no data collector '{name}': there are {', '.join(sorted(known))}")
     for name, interval_us in intervals_us.items():
         if not SHORTEST_US <= interval_us <= LONGEST_US:
             raise ParameterError(

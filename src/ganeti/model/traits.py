@@ -143,10 +143,11 @@ class HypervisorTraits:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All drivers' traits by name."""
+    """All drivers' traits by name, and the names of MonD's collectors."""
 
     templates: dict[str, TemplateTraits] = field(default_factory=dict)
     hypervisors: dict[str, HypervisorTraits] = field(default_factory=dict)
+    collectors: tuple[str, ...] = ()
 
     def template(self, name: str) -> TemplateTraits:
         """Give a template's traits; raises `PrerequisiteError` listing the known ones."""

@@ -34,9 +34,14 @@ async def answer(monitor: Monitor, request: HttpRequest) -> HttpReply:
         case ["1", "report", *_]:
             return _sentence(404, _NO_REPORT)
         case ["metrics"]:
-            text = metrics(await monitor.all_reports(), monitor.failures(), monitor.node.refused_diagnoses)
+            text = await _metrics(monitor)
             return HttpReply(200, text.encode(), CONTENT_TYPE)
     return _sentence(404, _NOT_FOUND)
+
+
+async def _metrics(monitor: Monitor) -> str:
+    reports = await monitor.all_reports()
+    return metrics(monitor.collectors(), reports, monitor.failures(), monitor.node.refused_diagnoses)
 
 
 def _json(value: Any) -> HttpReply:

@@ -11,7 +11,6 @@ import msgspec
 from ganeti.base.errors import GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
-from ganeti.node.collectors.diagnose import Diagnosed
 from ganeti.node.collectors.looks import (
     DIAGNOSED,
     KEY,
@@ -20,6 +19,7 @@ from ganeti.node.collectors.looks import (
     STATES,
     STORAGE,
     VOLUMES,
+    Diagnosed,
     socket_path,
 )
 from ganeti.node.hypervisors.interface import Sighting

@@ -4,50 +4,19 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from ganeti.calls.confd_client import ConfdClient, SilentError, volumes_by_confd
-from ganeti.model.data_collectors import INTERVAL_US
-from ganeti.node.collectors.instances import UP, Known
+from ganeti.node.collectors.instances import UP
+from ganeti.node.collectors.interface import Known, Setting, Settings
 from ganeti.node.collectors.owners import Owned
 from ganeti.wire.confd import Kind
 
 KEPT_S = 15.0
-"""As long as 3.1 goes by what it has asked."""
+"""As long as 3.1 keeps the answers of ConfD."""
 _DIAGNOSE_SETTING = "diagnose_data_collector_filename"
 _log = logging.getLogger(__name__)
-
-
-class Setting(NamedTuple):
-    """Of one collector."""
-
-    active: bool = True
-    interval_us: int = INTERVAL_US
-
-
-class Settings(NamedTuple):
-    """What collectors do; one that is not named is active."""
-
-    collectors: Mapping[str, Setting] = {}
-    diagnose_command: str = ""
-
-    def of(self, name: str) -> Setting:
-        return self.collectors.get(name, Setting())
-
-
-class ClusterView(Protocol):
-    """What a collector may know of the cluster."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    async def owners(self) -> Owned: ...
-
-    @property
-    def wanted(self) -> frozenset[str] | None: ...
-
-    async def instances(self) -> list[Known] | None: ...
 
 
 class ConfdView:

@@ -4,19 +4,30 @@
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
+import ganeti.node.collectors
 from ganeti.base.errors import GanetiError
-from ganeti.mond.collectors import Collector, Node, collectors, failed
-from ganeti.node.collectors import cpu_load
-from ganeti.node.collectors.report import report
+from ganeti.base.registry import import_all
+from ganeti.mond.node import Node
+from ganeti.node.collectors import cpu_load, instances
+from ganeti.node.collectors.interface import REGISTRY, Collector
+from ganeti.node.collectors.report import failed, report
 from ganeti.system.event_loop import Background
 
 PATIENCE_S = 10.0
-"""How long who asks waits for one collector; the work goes on, and who asks later gets what it finds."""
+"""How long a client waits for one collector; the work goes on, and later clients get its result."""
 FRESH_S = 1.0
-"""Those who ask at once get one report."""
+"""Clients that ask within this time get the same report."""
 _log = logging.getLogger(__name__)
+
+
+def collectors(hypervisors: Sequence[str]) -> list[Collector]:
+    """All of a node with these hypervisors, by name."""
+    import_all(ganeti.node.collectors)
+    own = [*REGISTRY.values(), *map(instances.of_hypervisor, hypervisors)]
+    return sorted(own, key=lambda each: each.name)
 
 
 class Monitor:
@@ -36,6 +47,9 @@ class Monitor:
     async def close(self) -> None:
         await self._background.cancel()
         await asyncio.gather(*(line.close() for line in self._lines.values()))
+
+    def collectors(self) -> list[Collector]:
+        return [line.collector for line in self._lines.values()]
 
     def active(self) -> list[Collector]:
         return [line.collector for line in self._active()]

@@ -19,9 +19,9 @@ from ganeti.node.collectors.looks import (
     STORAGE,
     VOLUMES,
     Looks,
-    OwnLooks,
     socket_path,
 )
+from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.world import RealNodeWorld

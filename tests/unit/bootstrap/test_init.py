@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     made = pretend.make(tmp_path)
     monkeypatch.setattr(init.Machine, "here", classmethod(lambda cls: made))
-    monkeypatch.setattr(init, "catalogue", pretend.catalogue)
+    monkeypatch.setattr(init, "build_catalogue", pretend.catalogue)
     monkeypatch.setattr(init, "wait_for_node_daemon", lambda paths, address, timeout_s: None)
     monkeypatch.setattr(init, "_wait_for_master_daemon", lambda machine: None)
     return made

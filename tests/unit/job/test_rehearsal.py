@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.job import rehearsal, world
 from ganeti.master import operations
+from ganeti.node.catalogue import build_catalogue
 from ganeti.stores.job_files import JobFiles
 from ganeti.system import pause_points
 from ganeti.system.environment import Environment

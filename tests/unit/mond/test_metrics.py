@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ganeti.mond.metrics import metrics
+from ganeti.mond import metrics as page
+from ganeti.mond.monitor import collectors
+
+
+def metrics(reports: list[dict[str, Any]], failures: dict[str, int], refused: int = 0) -> str:
+    return page.metrics(collectors(["kvm"]), reports, failures, refused)
 
 
 def report(name: str, data: Any) -> dict[str, Any]:
@@ -14,8 +19,8 @@ def report(name: str, data: Any) -> dict[str, Any]:
 
 def lines(*reports: dict[str, Any], refused: int = 0) -> list[str]:
     """The page's lines without its comments and what it says of collectors."""
-    page = metrics(reports, {}, refused).splitlines()
-    return [line for line in page if not line.startswith(("#", "ganeti_collector", "ganeti_node_diagnose_refused"))]
+    found = metrics(list(reports), {}, refused).splitlines()
+    return [line for line in found if not line.startswith(("#", "ganeti_collector", "ganeti_node_diagnose_refused"))]
 
 
 def test_sectors_are_told_in_bytes() -> None:
@@ -52,12 +57,12 @@ def test_the_diagnose_command_has_said_one_thing() -> None:
 
 
 def test_a_collector_that_fails_is_down_and_tells_nothing_else() -> None:
-    page = metrics([report("storage", {"error": "it hangs"}), report("lv", [])], {"storage": 3}).splitlines()
-    assert [line for line in page if "storage" in line and not line.startswith("#")] == [
+    found = metrics([report("storage", {"error": "it hangs"}), report("lv", [])], {"storage": 3}).splitlines()
+    assert [line for line in found if "storage" in line and not line.startswith("#")] == [
         'ganeti_collector_up{collector="storage"} 0',
         'ganeti_collector_failures_total{collector="storage"} 3',
     ]
-    assert 'ganeti_collector_up{collector="lv"} 1' in page
+    assert 'ganeti_collector_up{collector="lv"} 1' in found
 
 
 def test_signs_that_end_a_label_are_escaped() -> None:

@@ -12,11 +12,12 @@ from ganeti.base.paths import Paths
 from ganeti.model.traits import HypervisorTraits
 from ganeti.mond import monitor as monitoring
 from ganeti.mond.answers import answer
-from ganeti.mond.cluster import Setting, Settings, settings_of
-from ganeti.mond.collectors import Collector, Node, collectors
-from ganeti.mond.monitor import Monitor
-from ganeti.node.collectors.instances import Known
-from ganeti.node.collectors.looks import OwnLooks
+from ganeti.mond.cluster import settings_of
+from ganeti.mond.monitor import Monitor, collectors
+from ganeti.mond.node import Node
+from ganeti.node.catalogue import build_catalogue
+from ganeti.node.collectors.interface import Collector, Known, Setting, Settings
+from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.collectors.owners import Owned
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError
 from ganeti.node.hypervisors.interface import RunningInstance, Sighting
@@ -58,7 +59,7 @@ def node_of(tmp_path: Any, view: View | None = None, hypervisors: str = "fake", 
         return words.get(key, [])
 
     looks = OwnLooks(paths, [driver or Driver()], ssconf)  # type: ignore[list-item]
-    return Node("node1.x", paths, view or View(), ["fake"], looks, lambda: KEY, ssconf)
+    return Node("node1.x", view or View(), ["fake"], looks, lambda: KEY, ssconf)
 
 
 def get(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, Any]:
@@ -233,9 +234,11 @@ def test_metrics(tmp_path):
     assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} == families
 
 
-def test_every_collector_of_the_catalogue_has_a_category_and_a_name_of_its_own(tmp_path):
-    names = [own.name for own in collectors(["fake"])]
+def test_every_collector_has_a_name_of_its_own_and_can_be_switched() -> None:
+    catalogue = build_catalogue()
+    names = [own.name for own in collectors(list(catalogue.hypervisors))]
     assert len(set(names)) == len(names) >= 9
+    assert set(names) == set(catalogue.collectors)
 
 
 def test_a_paused_guest_is_seen_and_asked_for_now_and_then_only(tmp_path, monkeypatch) -> None:

@@ -19,8 +19,8 @@ from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.mond import asked_looks
 from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.node.collectors import diagnose, storage
-from ganeti.node.collectors.diagnose import Diagnosed
-from ganeti.node.collectors.looks import OwnLooks, socket_path
+from ganeti.node.collectors.looks import Diagnosed, socket_path
+from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.node.storage import image_io

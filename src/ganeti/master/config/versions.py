@@ -272,8 +272,7 @@ def _cluster_defaults(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     cluster = plain["cluster"]
     added = []
     if not cluster.get("data_collectors"):
-        interval = data_collectors.INTERVAL_US
-        cluster["data_collectors"] = {name: {"active": True, "interval": interval} for name in data_collectors.NAMES}
+        cluster["data_collectors"] = data_collectors.settings_of_a_new_cluster()
         added.append("data_collectors")
     if not cluster.get("enabled_disk_templates"):
         cluster["enabled_disk_templates"] = _usable_templates(plain)

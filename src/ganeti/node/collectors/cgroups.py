@@ -6,9 +6,11 @@ group that others share say nothing of the guest. Groups are found by ``/proc/PI
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ganeti.node.collectors.interface import COUNTER, GAUGE, Node, Sample, collector
+from ganeti.node.collectors.report import PERFORMANCE
 from ganeti.node.hypervisors.interface import Sighting
 
 NAME = "inst-cgroup"
@@ -101,3 +103,25 @@ def _text(path: str) -> str | None:
             return file.read()
     except OSError:
         return None
+
+
+_CPU, _MEMORY = "ganeti_instance_cgroup_cpu_seconds_total", "ganeti_instance_cgroup_memory_bytes"
+
+
+def _samples(data: Any) -> Iterator[Sample]:
+    for name, own in data.items():
+        for metric, key in ((_CPU, "cpu_seconds"), (_MEMORY, "memory_bytes")):
+            if own[key] is not None:
+                yield Sample(metric, {"instance": name}, own[key])
+
+
+@collector(
+    *(NAME, None, PERFORMANCE),
+    metrics={
+        _CPU: (COUNTER, "Processor time of the guest's own control group."),
+        _MEMORY: (GAUGE, "Memory of the guest's own control group."),
+    },
+    samples=_samples,
+)
+async def _collect(node: Node) -> Any:
+    return read(await node.guests())

@@ -7,21 +7,18 @@ details, and no node is taken out of service by a mistake.
 
 import json
 import time
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.looks import Diagnosed
+from ganeti.node.collectors.report import STATUS
 from ganeti.wire.confd import sign
-from ganeti.wire.diagnose_report import OK, RefusedReport, read_object
+from ganeti.wire.diagnose_report import OK, STATUSES, RefusedReport, read_object
 
 NAME, CATEGORY = "diagnose", "node"
 LARGEST_OUTPUT_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
-
-
-class Diagnosed(NamedTuple):
-    """The object, and why it is not what the command has said; nothing where it is."""
-
-    original: dict[str, Any]
-    fault: str = ""
 
 
 def well(details: Any = None) -> dict[str, Any]:
@@ -47,3 +44,28 @@ def signed(found: dict[str, Any], node: str, key: bytes, now_s: float | None = N
     now = time.time() if now_s is None else now_s
     message = json.dumps({"node": node, "time": now, "diagnose": found}, sort_keys=True)
     return sign(message, str(int(now)), key)
+
+
+def _signature(node: Node, data: Any) -> Mapping[str, Any]:
+    return {"signed": signed(data, node.name, node.key())} if isinstance(data, dict) else {}
+
+
+def _samples(data: Any) -> Iterator[Sample]:
+    for status in STATUSES:
+        yield Sample("ganeti_node_diagnose", {"status": status}, data["status"] == status)
+
+
+@collector(
+    *(NAME, CATEGORY, STATUS),
+    paced=True,
+    beside=_signature,
+    metrics={"ganeti_node_diagnose": (GAUGE, "1 for what the node's diagnose command says.")},
+    samples=_samples,
+)
+async def _collect(node: Node) -> Any:
+    name = node.cluster.settings.diagnose_command
+    if not name:
+        return well()
+    told = await node.looks.diagnosed(name)
+    node.note_refusal(told.fault)
+    return told.original

@@ -5,7 +5,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, UNKNOWN, UnreadableError, whole
+from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.report import (
+    BEING_FIXED,
+    NEEDS_A_PERSON,
+    OK,
+    STATUS,
+    UNKNOWN,
+    UnreadableError,
+    text_of,
+    whole,
+)
 
 NAME, CATEGORY = "drbd", "storage"
 PLACE = "/proc/drbd"
@@ -166,3 +176,20 @@ def owners(pairs: Any) -> dict[int, str]:
             case _:
                 raise UnreadableError("it is not a list of [node, minor, instance, disk, role, other node]")
     return found
+
+
+def _samples(data: Any) -> Iterator[Sample]:
+    yield Sample("ganeti_drbd_status", {}, data["status"]["code"])
+
+
+@collector(
+    *(NAME, CATEGORY, STATUS),
+    metrics={"ganeti_drbd_status": (GAUGE, "0 as it should be, 1 being mended, 2 not known, 4 needs a person.")},
+    samples=_samples,
+)
+async def _collect(node: Node) -> Any:
+    try:
+        text = text_of(PLACE)
+    except FileNotFoundError:
+        return {"status": {"code": OK, "message": "DRBD is not loaded"}, "versionInfo": {}, "deviceInfos": []}
+    return read(text, (await node.cluster.owners()).minors)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether a node's instances are as they should be, by what the kernel shows of guests (protocols, 5). Pure."""
+"""Whether a node's instances are as they should be, by what the kernel shows of guests (protocols, 5)."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, UNKNOWN
+from ganeti.node.collectors.interface import GAUGE, Collector, Known, Node, Sample
+from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, STATUS, UNKNOWN
 from ganeti.node.hypervisors.interface import Sighting
 
 CATEGORY = "instance"
@@ -13,20 +15,6 @@ RUNNING, STOPPED, PAUSED = "running", "shutdown", "paused"
 _MOVING = ("incoming", "postmigrate")
 UP = "up"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-def name_of(hypervisor: str) -> str:
-    """The collector of the guests of a hypervisor."""
-    return f"inst-status-{hypervisor}"
-
-
-class Known(NamedTuple):
-    """What the configuration says of a primary instance of the node."""
-
-    name: str
-    uuid: str
-    admin_state: str
-    mtime: float | None
 
 
 def states(
@@ -92,3 +80,40 @@ def _span(seconds: float) -> str:
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def of_hypervisor(hypervisor: str) -> Collector:
+    """The collector of the guests of one hypervisor."""
+
+    async def collect(node: Node) -> Any:
+        known = await node.cluster.instances()
+        if known is not None and len(node.hypervisors) > 1:
+            others = {
+                guest.name for other in node.hypervisors if other != hypervisor for guest in await node.seen_by(other)
+            }
+            known = [each for each in known if each.name not in others]
+        return states(await node.seen_by(hypervisor), known, time.time(), await node.told_by(hypervisor))
+
+    return Collector(
+        *(name_of(hypervisor), CATEGORY, STATUS, collect),
+        hypervisor=hypervisor,
+        metrics={
+            "ganeti_instance_running": (GAUGE, "1 if the guest runs on this node."),
+            "ganeti_instance_paused": (GAUGE, "1 if the guest is on this node and does not run."),
+            "ganeti_instance_status": (GAUGE, "0 as it should be, 1 being mended, 2 not known, 4 needs a person."),
+        },
+        samples=_samples,
+    )
+
+
+def name_of(hypervisor: str) -> str:
+    """The name of the collector of the guests of a hypervisor."""
+    return f"inst-status-{hypervisor}"
+
+
+def _samples(data: Any) -> Iterator[Sample]:
+    for own in data["instances"]:
+        label = {"instance": own["name"]}
+        yield Sample("ganeti_instance_running", label, own["actualState"] == RUNNING)
+        yield Sample("ganeti_instance_paused", label, own["actualState"] == PAUSED)
+        yield Sample("ganeti_instance_status", label, own["status"]["code"])

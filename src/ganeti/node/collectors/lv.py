@@ -4,8 +4,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ganeti.node.collectors.interface import Node, collector
 from ganeti.node.collectors.owners import of_tags, volume_of
-from ganeti.node.collectors.report import UnreadableError, whole
+from ganeti.node.collectors.report import PERFORMANCE, UnreadableError, whole
 
 NAME, CATEGORY = "lv", "storage"
 _SEPARATOR = ";"
@@ -72,3 +73,9 @@ def _places(disks: Any) -> Iterator[tuple[str, str]]:
         if (place := volume_of(disk)) is not None:
             yield place
         yield from _places(disk.get("children") or ())
+
+
+@collector(NAME, CATEGORY, PERFORMANCE)
+async def _collect(node: Node) -> Any:
+    text = await node.looks.volumes()
+    return read(text, (await node.cluster.owners()).volumes) if text.strip() else []

@@ -35,3 +35,16 @@ def whole(text: str, what: str) -> int:
     if not (digits.isascii() and digits.isdigit()):
         raise UnreadableError(f"{what}: '{text}' is not a whole number")
     return int(text)
+
+
+def text_of(place: str) -> str:
+    """The content of a file of the kernel's; raises `OSError`."""
+    with open(place, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def failed(kind: int, reason: str) -> dict[str, Any]:
+    """The data of a report that could not be made."""
+    if kind == STATUS:
+        return {"error": reason, "status": {"code": NEEDS_A_PERSON, "message": reason}}
+    return {"error": reason}

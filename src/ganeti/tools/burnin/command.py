@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError
 from ganeti.base.units import parse_size_mib
-from ganeti.bootstrap.init import catalogue
+from ganeti.node.catalogue import build_catalogue
 from ganeti.tools.burnin import stages
 from ganeti.tools.burnin.stages import REBOOT_TYPES, Stage, Wanted
 from ganeti.tools.htools.command_line.option_values import luxi_socket
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def check(options: argparse.Namespace, session: Session) -> Wanted:
     """Raises `PrerequisiteError` before anything is made."""
-    templates = catalogue().templates
+    templates = build_catalogue().templates
     if options.disk_template not in templates:
         raise PrerequisiteError(
             f"There is no disk template {options.disk_template}: there are {', '.join(sorted(templates))}", WRONG_INPUT

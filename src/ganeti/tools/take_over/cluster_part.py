@@ -16,7 +16,6 @@ import msgspec
 
 from ganeti.base.errors import WRONG_STATE, CommandError, GanetiError, PrerequisiteError
 from ganeti.base.version import RELEASE
-from ganeti.bootstrap.init import catalogue
 from ganeti.bootstrap.initial_config import ssconf_of
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.remote import Remote
@@ -27,6 +26,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.inheritance import group_nd
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Node
 from ganeti.node import certificates
+from ganeti.node.catalogue import build_catalogue
 from ganeti.node.certificates import Authority
 from ganeti.system.files import write_atomically
 from ganeti.tools import cfgupgrade
@@ -64,7 +64,7 @@ class ClusterPart:
         self._machine = machine
         self._paths = machine.paths
         self._own = NodePart(machine)
-        self._catalogue = catalogue()
+        self._catalogue = build_catalogue()
 
     def plan(self) -> Plan:
         """Look at the configuration and at every node for a take-over; changes nothing. Raises `GanetiError`."""

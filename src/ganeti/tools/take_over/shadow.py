@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.natural import natural_key
-from ganeti.bootstrap.init import catalogue
 from ganeti.master.config import versions
 from ganeti.master.config.invariants import verify_all
 from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Instance
+from ganeti.node.catalogue import build_catalogue
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import findings
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
@@ -34,7 +34,7 @@ def shadow(directory: str) -> tuple[list[str], bool]:
     plain = cfgupgrade.read(f"{directory}/config.data")
     found = versions.version_of(plain)
     changes = cfgupgrade.convert(plain, down=False)
-    config, drivers = Configuration.from_plain(plain), catalogue()
+    config, drivers = Configuration.from_plain(plain), build_catalogue()
     problems = [f"the configuration: {problem}" for problem in verify_all(config)]
     problems += findings.obstacles(config, drivers)
     problems += _jobs(directory)

@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ganeti.base.errors import NodeUnreachableError
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master.verify.nodes import NodeReport, storage
 from ganeti.master.verify.physical_volumes import differing, exclusive, unit_of
 from ganeti.model.configuration import Configuration
 from ganeti.model.node_calls.storage import StorageUnit, StorageUnitState
 from ganeti.model.node_calls.verify import NodeFindings
+from ganeti.node.catalogue import build_catalogue
 from ganeti.ports.nodes import NodeAnswer
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden/config/config-3.1.json"

@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ganeti.daemons.catalogue import build_catalogue
 from ganeti.master.verify.nodes import NodeReport
 from ganeti.master.verify.replication import Minors, of_node, templates, versions
 from ganeti.model.configuration import Configuration
 from ganeti.model.node_calls.disks import Replication
 from ganeti.model.node_calls.verify import NodeFindings, ReplicationFound
 from ganeti.model.objects import Node
+from ganeti.node.catalogue import build_catalogue
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden/config/config-3.1.json"
 

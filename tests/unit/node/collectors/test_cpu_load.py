@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from ganeti.node.collectors.cpu_load import Window, busy_s, loads
+from ganeti.node.collectors.cpu_load import busy_s, loads
+from ganeti.node.collectors.growth import Window
 from ganeti.node.collectors.report import UnreadableError
 
 STAT = """cpu  300 100 100 5000 70 0 0 0 90 0

@@ -12,7 +12,7 @@ import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
-from ganeti.node.collectors.looks import OwnLooks
+from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.white_list import fault_of
 from ganeti.wire import confd
 

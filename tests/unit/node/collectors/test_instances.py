@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whether instances are as they should be."""
 
-from ganeti.node.collectors.instances import Known, states
+from ganeti.node.collectors.instances import states
+from ganeti.node.collectors.interface import Known
 from ganeti.node.hypervisors.interface import Sighting
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.fakes.one_node import disk_spec
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.daemons.catalogue import build_catalogue
+from ganeti.node.catalogue import build_catalogue
 from ganeti.node.storage import image_io
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.noded import world as node_world

@@ -250,7 +250,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
                 values["ipolicy"] = inherited_parameters.policy(view.cluster.ipolicy, self.ipolicy, enabled)
             if self.enabled_disk_templates is not None:
                 drivers.check_policies(view, replace(view.cluster, **values))
-            self._check_collectors(view)
+            self._check_collectors(view, ctx.catalogue)
         names = {name: getattr(self, name) for name in NAME_LISTS if getattr(self, name)}
         notes = [*problems, *facts.notes, *_needless(view, names), *self._of_candidates(view)]
         if "ipolicy" in values:
@@ -353,10 +353,11 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
             "until one is demoted with gnt-node modify -C no"
         ]
 
-    def _check_collectors(self, view: ConfigView) -> None:
+    def _check_collectors(self, view: ConfigView, catalogue: Catalogue) -> None:
         """Raises `ParameterError`."""
         active, intervals_us = self.enabled_data_collectors or {}, self.data_collector_interval or {}
-        data_collectors.check([*active, *intervals_us], intervals_us, view.cluster.data_collectors)
+        known = {*catalogue.collectors, *data_collectors.NAMES_OF_3_1, *view.cluster.data_collectors}
+        data_collectors.check([*active, *intervals_us], intervals_us, known)
         if (name := self.diagnose_data_collector_filename) and not data_collectors.is_command(name):
             raise ParameterError(f"'{name}' cannot be the name of a diagnose command: use letters, digits, '-' and '_'")
 

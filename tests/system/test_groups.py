@@ -213,7 +213,7 @@ def test_a_mirrored_instance_changes_its_group_and_an_interrupted_move_is_taken_
     bed.run("gnt-instance", "change-group", "-I", "hail", "--to", "green", "twin")
     assert place() == {"node3", "node4"}
     bed.run("gnt-instance", "startup", "twin")
-    bed.run("gnt-instance", "change-group", "-n", "node2,node1", "twin")
+    bed.run("gnt-instance", "change-group", "-n", "node2:node1", "twin")
     assert listed(bed, "pnode,snodes,status", "twin", what="gnt-instance") == ["node2:node1:running"]
     step = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "twin", "mode": "replace_new_secondary"}
     halfway = json.dumps([step | {"remote_node": "node3", "between_groups": True}])

@@ -134,7 +134,7 @@ def test_disks_are_made_anew_on_other_nodes(instance: ReplicatedBed) -> None:
     for node in ("node2", "node3"):
         for volume in bed.volumes(node):
             bed.run("lvremove", "--force", f"xenvg/{volume}", node=node)
-    bed.run("gnt-instance", "recreate-disks", "-n", "node3,node1", NAME)
+    bed.run("gnt-instance", "recreate-disks", "-n", "node3:node1", NAME)
     assert place(bed)[:2] == ["node3", "node1"]
     bed.run("gnt-instance", "startup", NAME)
     whole(bed)

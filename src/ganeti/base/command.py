@@ -21,6 +21,7 @@ OPTION_KINDS = (
     "duration",  # seconds, with units
     "yesno",  # yes/no -> bool
     "list",  # comma list -> list of str
+    "nodes",  # PRIMARY[:SECONDARY], or with a comma -> list of str
     "keyvalues",  # k=v,no_k,-k -> dict ("default" resets)
     "name-yesno",  # NAME=yes,... -> {name: bool}
     "name-seconds",  # NAME=5.0,... -> {name: microseconds}

@@ -93,7 +93,7 @@ def _values(program: str, option: OptionRow) -> list[str] | None:
         return list(option.choices)
     if option.kind == "yesno":
         return ["yes", "no"]
-    return _named(program, option.metavar.partition(",")[0])
+    return _named(program, option.metavar.partition(",")[0].removesuffix("[:SECONDARY]"))
 
 
 def _argument(program: str, command: CommandRow, index: int) -> list[str] | None:

@@ -119,6 +119,14 @@ def read_list(option: str, text: str) -> list[str]:
     return [part for part in split_commas(text) if part]
 
 
+def read_nodes(option: str, text: str) -> list[str]:
+    """Read the nodes of an instance, the primary first: ``NODE:SECONDARY`` as 3.1 has it, or with a comma."""
+    names = text.replace(":", ",").split(",")
+    if not all(names):
+        raise UsageError(f"{option}: '{text}' lacks a node: write NODE or NODE:SECONDARY")
+    return names
+
+
 def read_key_values(option: str, text: str) -> dict[str, Any]:
     """Read ``k=v,no_k,-k,k``: a value, false, back to the default, true."""
     values: dict[str, Any] = {}

@@ -44,6 +44,7 @@ def test_names_of_live_objects(gnt, node):
     assert offered(gnt, "gnt-instance", "startup", "web") == ["web1.example.com", "web2.example.com"]
     assert offered(gnt, "gnt-instance", "startup", "web1.example.com", "web2") == ["web2.example.com"]
     assert offered(gnt, "gnt-node", "evacuate", "-n", "") == ["node1", "node2"]
+    assert offered(gnt, "gnt-instance", "add", "-n", "") == ["node1", "node2"]
     assert offered(gnt, "gnt-group", "info", "d") == ["default"]
 
 

@@ -71,6 +71,14 @@ def test_a_backslash_keeps_a_comma():
     assert values.read_list("-t", r"a\,b,c,") == ["a,b", "c"]
 
 
+@pytest.mark.parametrize("text", ["node1:node2", "node1,node2"])
+def test_the_nodes_of_an_instance(text):
+    assert values.read_nodes("-n", text) == ["node1", "node2"]
+    assert values.read_nodes("-n", "node1") == ["node1"]
+    with pytest.raises(UsageError, match="NODE:SECONDARY"):
+        values.read_nodes("-n", "node1:")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("=1", "has no name"), ("a=1,a=2", "'a' is given twice"), ("no_", "no name"), ("a,,b", "no name")],

@@ -133,7 +133,7 @@ def test_an_interrupted_move_is_completed_or_taken_back(
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"nodes": ["node3"]}, r"web1 \(pair\) needs a primary and a secondary node: write -n PRIMARY,SECONDARY"),
+        ({"nodes": ["node3"]}, r"web1 \(pair\) needs a primary and a secondary node: write -n PRIMARY:SECONDARY"),
         ({"nodes": ["node3", "node3"]}, "Primary and secondary node are both node3"),
         ({"nodes": ["node3", "node5"]}, "must be in the same node group"),
         ({"nodes": ["node3", "node2"]}, "web1 is in node group default: name another one"),

@@ -126,8 +126,8 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             "-n",
             "--node",
             subject="node",
-            kind="list",
-            metavar="NODE[,NODE]",
+            kind="nodes",
+            metavar="NODE[:SECONDARY]",
         ),
     ] = []
     node_uuids: NodeUuids = None

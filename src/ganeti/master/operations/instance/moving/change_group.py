@@ -80,8 +80,8 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
             "--node",
             option_help="the nodes that it is to be on, of another node group",
             subject="node",
-            kind="list",
-            metavar="NODE[,SECONDARY]",
+            kind="nodes",
+            metavar="NODE[:SECONDARY]",
         ),
     ] = []
 

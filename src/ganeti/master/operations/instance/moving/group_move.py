@@ -76,7 +76,7 @@ def check_steps(view: ConfigView, jobs: Sequence[Sequence[Opcode]]) -> None:
 def _check_named(view: ConfigView, catalogue: Catalogue, instance: Instance, nodes: Sequence[Node]) -> None:
     template = catalogue.template(view.disk_template(instance))
     if len(nodes) != template.node_count:
-        words = "a primary and a secondary node: write -n PRIMARY,SECONDARY" if template.node_count > 1 else "one node"
+        words = "a primary and a secondary node: write -n PRIMARY:SECONDARY" if template.node_count > 1 else "one node"
         raise PrerequisiteError(f"{instance.name} ({template.name}) needs {words}", WRONG_INPUT)
     if len({node.uuid for node in nodes}) < len(nodes):
         raise PrerequisiteError(

@@ -28,18 +28,21 @@ Plain = dict[str, Any]
 def groups_for_new(view: ConfigView, names: str | None) -> list[NodeGroup]:
     """Give the groups that new instances are to be in, with commas between their names; their policy holds (S1.26).
 
-    Raises `PrerequisiteError` for one that is not there, or takes no new instances.
+    Of several, those that take no new instances are left out. Raises `PrerequisiteError` for a group that is not there,
+    or if none is left.
     """
     words = [names] if names and view.uuid_by_name("nodegroups", names) else (names or "").split(",")
-    groups = [view.find_group(name) for name in words if name]
-    for group in groups:
-        if group.alloc_policy == "unallocable":
-            raise PrerequisiteError(
-                f"Node group {group.name} takes no new instances: name another one, or allow it with gnt-group modify "
-                f"--alloc-policy=last_resort {group.name}",
-                WRONG_STATE,
-            )
-    return list({group.uuid: group for group in groups}.values())
+    groups = {group.uuid: group for group in (view.find_group(name) for name in words if name)}
+    allocable = [group for group in groups.values() if group.alloc_policy != "unallocable"]
+    if groups and not allocable:
+        first, *others = (group.name for group in groups.values())
+        which = f"None of the node groups {', '.join((first, *others))}" if others else f"Node group {first}"
+        raise PrerequisiteError(
+            f"{which} takes {'' if others else 'no '}new instances: name another one, or allow it with "
+            f"gnt-group modify --alloc-policy=last_resort {first}",
+            WRONG_STATE,
+        )
+    return allocable
 
 
 def allocate_request(

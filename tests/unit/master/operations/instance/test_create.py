@@ -293,6 +293,17 @@ def test_a_group_that_takes_no_instances_takes_none_when_it_is_named(ctx: FakeCo
     assert not ctx.records
 
 
+@pytest.mark.requirement("S1.20", "S1.26")
+def test_of_several_named_groups_those_that_take_no_instances_are_left_out(ctx: FakeContext) -> None:
+    for name in ("green", "blue"):
+        group = NodeGroup(uuid=f"uuid-{name}", name=name, alloc_policy="unallocable")
+        ctx.config.config.put("nodegroups", group.uuid, group)
+    assert run(wanted(group_name="green,default"), ctx) == ["node2"]
+    assert ctx.allocations[-1]["group_name"] == "default"
+    with pytest.raises(PrerequisiteError, match="None of the node groups green, blue takes new instances"):
+        run(wanted(instance_name="web2", group_name="green,blue"), ctx)
+
+
 @pytest.mark.requirement("S1.26")
 def test_a_node_outside_the_groups_that_are_named_is_refused(ctx: FakeContext) -> None:
     for name in ("green", "blue"):

@@ -299,8 +299,9 @@ class FakeContext:
     def _answer(self, question: Question[Any]) -> Any:
         match question:
             case AnswerPlacement(request, client):
-                forced = {"ignore_soft_errors": True} if getattr(request, "ignore_soft_errors", False) else {}
-                self._note(BUILT_IN, to_protocol(request) | forced, promise=client is not None)
+                beside = {name: getattr(request, name, None) for name in ("ignore_soft_errors", "unsuitable")}
+                given = {name: value for name, value in beside.items() if value}
+                self._note(BUILT_IN, to_protocol(request) | given, promise=client is not None)
                 return self.allocation
             case DescribeForAllocator():
                 return {"serial": len(self.held), "input": {"version": 2}}

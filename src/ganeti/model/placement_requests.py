@@ -94,6 +94,8 @@ class ChangeGroup(_Request, frozen=True, kw_only=True, tag="change-group"):
 
     instances: list[str]
     target_groups: list[str]
+    unsuitable: dict[str, list[str]] = {}
+    """Those of the groups that an instance, by its name, cannot go to. Not of the protocol: it has no word for it."""
 
 
 class EmptyNodes(_Request, frozen=True, kw_only=True, tag="empty-nodes"):
@@ -162,6 +164,7 @@ def to_protocol(request: PlacementRequest) -> Plain:
     """The request of the allocator protocol."""
     told: Plain = msgspec.to_builtins(request)
     told.pop("ignore_soft_errors", None)
+    told.pop("unsuitable", None)
     if isinstance(request, AllocateSecondary):
         del told["disk_template"]
     for supposed in ("if_added", "if_lost"):

@@ -9,7 +9,10 @@ from tests.fakes.allocator_messages import allocation, group, instance, message,
 
 from ganeti.placement.allocate.new_instance import shown_score
 from ganeti.placement.definition.search import _Statistics
-from ganeti.placement.request.terms import Options
+from ganeti.placement.dispatch import answer_over
+from ganeti.placement.kernel.state import ClusterState
+from ganeti.placement.request.reading import read_cluster
+from ganeti.placement.request.terms import ChangeGroup, Moves, Options
 from ganeti.placement.service import answer
 
 WITHOUT_N1 = Options(capacity_checks=False)
@@ -53,6 +56,19 @@ def test_of_groups_whose_scores_are_no_numbers() -> None:
     wanted = {"type": "change-group", "instances": ["a", "b"], "target_groups": []}
     moved, _, _ = answer(message(wanted, nodes, INSTANCES, ("u", "v")))["result"]
     assert moved == [["a", "gv", ["m4", "m3"]], ["b", "gv", ["m4"]]]
+
+
+def test_an_instance_goes_to_no_group_that_does_not_suit_it() -> None:
+    nodes = {"n0": node(), "n1": node(group="v"), "n2": node(group="w")}
+    cluster = read_cluster(
+        message({}, nodes, {"b": instance("rbd", "n0"), "c": instance("rbd", "n0")}, ("u", "v", "w"))
+    )
+    for other, suits in (("v", "w"), ("w", "v")):
+        state = ClusterState(cluster)
+        found = answer_over(state, ChangeGroup(("b",), ("v", "w"), {"b": [other], "c": [suits]}), WITHOUT_N1)
+        assert isinstance(found, Moves) and [group for _, group, _ in found.moved] == [f"g{suits}"]
+        none = answer_over(ClusterState(cluster), ChangeGroup(("b",), ("v", "w"), {"b": ["v", "w"]}), WITHOUT_N1)
+        assert isinstance(none, Moves) and not none.moved and [name for name, _ in none.failed] == ["b"]
 
 
 def test_a_mirrored_instance_without_a_mirror_is_never_redundant() -> None:

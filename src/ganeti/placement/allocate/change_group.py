@@ -23,8 +23,10 @@ def change_group(state: ClusterState, request: ChangeGroup, options: Options) ->
     targets = [group for group in asked if group not in own and state.group_members(group)]
     report = Report()
     for number in numbers:
+        refused = request.unsuitable.get(state.instances[number].name, ())
         try:
-            group = _best_group(state, number, targets, options)
+            suitable = [group for group in targets if state.groups[group].uuid not in refused]
+            group = _best_group(state, number, suitable, options)
             nodes, members = online_targets(state, group), state.group_members(group)
             opcodes = move_instance(state, number, nodes, members, EvacuationMode.ALL, options)
         except Stuck as reason:

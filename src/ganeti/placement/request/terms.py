@@ -2,7 +2,7 @@
 """What may be asked of placement, and the answers (spec: protocols, 7.2; htools, 10)."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,10 +76,14 @@ class MultiEvacuate:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Move instances to other groups; *target_groups* empty allows every group but theirs."""
+    """Move instances to other groups; *target_groups* empty allows every group but theirs.
+
+    *unsuitable* are groups, by UUID, that an instance cannot go to all the same.
+    """
 
     instances: tuple[str, ...]
     target_groups: tuple[str, ...] = ()
+    unsuitable: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def terms_of(request: asked.PlacementRequest) -> Question:
         case asked.NodeEvacuate():
             return NodeEvacuate(tuple(request.instances), EvacuationMode(request.evac_mode))
         case asked.ChangeGroup():
-            return ChangeGroup(tuple(request.instances), tuple(request.target_groups))
+            return ChangeGroup(tuple(request.instances), tuple(request.target_groups), request.unsuitable)
         case asked.EmptyNodes():
             return EmptyNodes(tuple(request.begun), tuple(request.nodes), request.keep_redundancy)
         case asked.BalanceStep():

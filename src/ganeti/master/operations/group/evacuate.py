@@ -8,13 +8,19 @@ from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.operation import Hooks, Operation, SubmitJobs, decode, operation
-from ganeti.master.operations.instance.moving.group_move import as_step, check_steps, groups_of, is_split, joined
+from ganeti.master.operations.instance.moving.group_move import (
+    as_step,
+    check_steps,
+    groups_of,
+    is_split,
+    joined,
+    question,
+)
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, GroupName, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.objects import Instance, Node, NodeGroup
-from ganeti.model.placement_requests import ChangeGroup
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -88,14 +94,14 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         if not instances:
             return []
         halfway = {each.name: into for each in instances if (into := _halfway(view, each, targets))}
-        whole = [instance.name for instance in instances if instance.name not in halfway]
+        whole = [instance for instance in instances if instance.name not in halfway]
         jobs = [
             joined(view, view.find_instance(name), into, allocation.require_allocator(view, self.iallocator))
             for name, into in halfway.items()
         ]
         if not whole:
             return jobs
-        request = ChangeGroup(instances=whole, target_groups=[target.uuid for target in targets])
+        request = question(view, whole, [target.uuid for target in targets])
         return [*jobs, *await allocation.moving_jobs(ctx, self.iallocator, request)]
 
     def check(self, view: ConfigView, facts: Opcodes, ctx: OperationContext) -> Checked:

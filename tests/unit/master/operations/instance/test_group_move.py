@@ -172,6 +172,41 @@ def test_a_group_that_does_not_suit_is_refused_before_anything_is_copied(ctx: Fa
         steps(ctx, nodes=["node3", "node4"])
 
 
+def in_network(ctx: FakeContext, *groups: str) -> None:
+    """The instance is in a network that its group and *groups* are connected to."""
+    config = ctx.config.view()
+    config.put("networks", "uuid-dmz", Network(uuid="uuid-dmz", name="dmz", network="192.0.2.0/24"))
+    for uuid in ("uuid-group1", *groups):
+        config.put("nodegroups", uuid, replace(config.group(uuid), networks={"uuid-dmz": {"mode": "routed"}}))
+    instance = config.find_instance("web1")
+    nics = [replace(instance.nics[0], network="uuid-dmz")]
+    config.put("instances", instance.uuid, replace(instance, nics=nics))
+
+
+def test_a_group_without_its_networks_is_no_target_where_another_has_them(ctx: FakeContext) -> None:
+    in_network(ctx, "uuid-green")
+    assert (
+        steps(ctx)
+        == steps(ctx, target_groups=["blue", "green"])
+        == shown(evacuated(ctx))
+        == ["r:node3", "f", "r:node4"]
+    )
+    assert [asked["target_groups"] for asked in ctx.allocations] == [["uuid-green"]] * 3
+    with pytest.raises(PrerequisiteError, match="network dmz is not connected to node group blue"):
+        steps(ctx, target_groups=["blue"])
+    add_instance(ctx.config.view(), "web2", "uuid-node1")
+    assert shown(evacuated(ctx)) == ["r:node3", "f", "r:node4"]
+    assert ctx.allocations[-1]["target_groups"] == ["uuid-blue", "uuid-green"]
+    assert ctx.allocations[-1]["unsuitable"] == {"web1": ["uuid-blue"]}
+
+
+def test_of_an_evacuation_nothing_is_asked_where_one_instance_has_no_target(ctx: FakeContext) -> None:
+    in_network(ctx)
+    with pytest.raises(PrerequisiteError, match=r"to node group blue as .*; .* to node group green as"):
+        evacuated(ctx)
+    assert ctx.allocations == []
+
+
 def test_only_a_step_of_a_move_may_have_its_secondary_elsewhere(ctx: FakeContext) -> None:
     replaced = ReplaceDisks(instance_name="web1", mode="replace_new_secondary", remote_node="node3")
     with pytest.raises(PrerequisiteError, match="same node group: gnt-instance change-group moves web1 to another one"):

@@ -17,6 +17,7 @@ from ganeti.master.operations.instance.moving.group_move import (
     groups_of,
     is_split,
     joined,
+    question,
     steps_to,
 )
 from ganeti.master.operations.lock_plans import plan
@@ -25,7 +26,6 @@ from ganeti.master.parameter import Parameter
 from ganeti.model.locks import ALL_GROUPS, LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, Node
-from ganeti.model.placement_requests import ChangeGroup
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -102,8 +102,7 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
             return [steps_to(view, ctx.catalogue, instance, self._named(view))]
         if is_split(view, instance) and targets[0] in groups_of(view, instance):
             return [joined(view, instance, targets[0], allocation.require_allocator(view, self.iallocator))]
-        request = ChangeGroup(instances=[instance.name], target_groups=targets)
-        return await allocation.moving_jobs(ctx, self.iallocator, request)
+        return await allocation.moving_jobs(ctx, self.iallocator, question(view, [instance], targets))
 
     def check(self, view: ConfigView, facts: list[list[dict[str, Any]]], ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)

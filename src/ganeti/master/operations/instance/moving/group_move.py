@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
-from ganeti.master.operations.instance.moving.move_target import check_target, require_movable
+from ganeti.master.operations.instance.moving.move_target import check_target, network_fault, require_movable
 from ganeti.model.objects import Instance, Node
+from ganeti.model.placement_requests import ChangeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 
@@ -27,6 +28,23 @@ def groups_of(view: ConfigView, instance: Instance) -> list[str]:
 def is_split(view: ConfigView, instance: Instance) -> bool:
     """Whether a move to another group was interrupted."""
     return len(groups_of(view, instance)) > 1
+
+
+def question(view: ConfigView, instances: Sequence[Instance], targets: Sequence[str]) -> ChangeGroup:
+    """What an allocator is asked: a group (UUID) without the networks of an instance is no target of that instance.
+
+    Raises `PrerequisiteError` where no target is left for one of them.
+    """
+    unsuitable: dict[str, list[str]] = {}
+    for instance in instances:
+        faults = {uuid: fault for uuid in targets if (fault := network_fault(view, instance, view.group(uuid)))}
+        if len(faults) == len(targets):
+            raise PrerequisiteError("; ".join(faults.values()), WRONG_STATE)
+        if faults:
+            unsuitable[instance.name] = list(faults)
+    nobodys = set(targets).intersection(*unsuitable.values()) if len(unsuitable) == len(instances) else set()
+    named = [uuid for uuid in targets if uuid not in nobodys]
+    return ChangeGroup(instances=[each.name for each in instances], target_groups=named, unsuitable=unsuitable)
 
 
 def as_step(opcode: Opcode, *, early_release: bool) -> Opcode:

@@ -145,7 +145,8 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
             raise PrerequisiteError(f"Target node {target.name} is {word}: choose another node", WRONG_STATE)
     if target.group == source.group:
         return  # what its policy is violated by was so before: a stricter one keeps nobody on a node that is lost
-    _check_networks(view, instance, view.group(source.group), view.group(target.group))
+    if fault := network_fault(view, instance, view.group(target.group)):
+        raise PrerequisiteError(fault, WRONG_STATE)
     if not ignore_ipolicy:
         policy = inheritance.group_ipolicy(view.cluster, view.group(target.group))
         disks, template = view.instance_disks(instance), view.disk_template(instance)
@@ -159,15 +160,16 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
             )
 
 
-def _check_networks(view: ConfigView, instance: Instance, old: NodeGroup, new: NodeGroup) -> None:
-    """Another node group must have the networks of the NICs as this one has them: NICs are not changed by a move."""
+def network_fault(view: ConfigView, instance: Instance, new: NodeGroup) -> str | None:
+    """Another node group must have the networks of the NICs as theirs has them: NICs are not changed by a move."""
+    old = view.group(view.node(instance.primary_node).group)
     for index, nic in enumerate(instance.nics):
         if nic.network is not None and _attachment(new, nic.network) != _attachment(old, nic.network):
-            raise PrerequisiteError(
+            return (
                 f"NIC {index} of {instance.name}: network {view.network(nic.network).name} is not connected to node "
-                f"group {new.name} as it is to {old.name}: connect it in the same way, or choose another group",
-                WRONG_STATE,
+                f"group {new.name} as it is to {old.name}: connect it in the same way, or choose another group"
             )
+    return None
 
 
 def _attachment(group: NodeGroup, network: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.parameter import local
 from ganeti.master.queue.dependencies import resolve
+from ganeti.master.queue.submission import require_submittable
 from ganeti.model.parameters import NODE_PARAMETERS
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.asked import Asked, flag
@@ -23,7 +24,7 @@ _ROLES: Final = {
     "offline": {"offline": True},
 }
 _OF_A_CREATION: Final = {"name": "instance_name", "os": "os_type"}
-_OF_THE_API: Final = frozenset(("dry_run", "reason", "priority"))
+_OF_THE_API: Final = frozenset(("dry_run", "reason"))
 """Parameters of all opcodes that a body does not give."""
 _LOCAL_OF_NODES: Final = frozenset(parameter.name for parameter in NODE_PARAMETERS if not parameter.remote)
 
@@ -46,7 +47,9 @@ def _reinstallation(route: Route, operation: type[Operation[Any]], asked: Asked,
             raise RequestRefused(400, "The parameter 'start' must be true or false")
     words = {name: values for name, values in asked.arguments.items() if name != "os" or not asked.has_body}
     install = _opcode(route, operation, replace(asked, body=body, has_body=bool(body), arguments=words), now_ns)
-    instance = {"instance_name": asked.parts["instance_name"], "reason": install["reason"]}
+    instance = {"instance_name": asked.parts["instance_name"]} | {
+        name: install[name] for name in ("reason", "priority")
+    }
     before = decode({"OP_ID": "OP_INSTANCE_SHUTDOWN", **instance}).to_plain()
     after = decode({"OP_ID": "OP_INSTANCE_STARTUP", **instance}).to_plain()
     return [before, install, *([after] if start else [])]
@@ -61,7 +64,9 @@ def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns:
     plain |= {"OP_ID": operation.op_id, "reason": _reason(route, asked, now_ns)}
     try:
         resolve(plain.get("depends"), None)
-        return decode({**route.shape.defaults, **plain}).to_plain()
+        found = decode({**route.shape.defaults, **plain})
+        require_submittable(found.priority)
+        return found.to_plain()
     except GanetiError as err:
         raise RequestRefused(400, str(err)) from err
 

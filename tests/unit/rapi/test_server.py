@@ -218,6 +218,8 @@ def test_parameters_come_from_path_arguments_and_body(api, luxi):
         ("PUT", "/2/instances/i/activate-disks", {"of": "no use"}, {"instance_name": "i"}),
         ("PUT", "/2/instances/i/deactivate-disks?force=1", ["no use"], {"instance_name": "i", "force": True}),
         ("POST", "/2/groups", {"name": "g", "comment": "why", "debug_level": 1}, {"comment": "why", "debug_level": 1}),
+        ("POST", "/2/groups", {"name": "g", "priority": -10}, {"group_name": "g", "priority": -10}),
+        ("POST", "/2/instances/i/reboot?priority=10", None, {"reboot_type": "hard", "priority": 10}),
         ("PUT", "/2/nodes/n/role?force=1", "drained", {"drained": True, "force": True, "offline": None}),
         ("GET", "/2/instances/i/info?static=1", None, {"instances": ["i"], "static": True}),
         ("DELETE", "/2/instances/i", None, {"instance_name": "i", "ignore_failures": False}),

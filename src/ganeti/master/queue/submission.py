@@ -27,6 +27,13 @@ def refuse_if_full(machine: QueueMachine, count: int) -> None:
         )
 
 
+def require_submittable(priority: int) -> None:
+    """Raise `PrerequisiteError` for a priority that jobs get by waiting only (S1.79)."""
+    if priority not in SUBMITTABLE_PRIORITIES:
+        words = ", ".join(str(each) for each in SUBMITTABLE_PRIORITIES)
+        raise PrerequisiteError(f"Priority {priority} cannot be submitted: use one of {words}")
+
+
 def read_opcodes(ops: Any, earlier: Sequence[int | None] | None, status_of: StatusOf) -> list[dict[str, Any]]:
     """Check the opcodes of one job and give them with absolute dependencies.
 
@@ -40,9 +47,7 @@ def read_opcodes(ops: Any, earlier: Sequence[int | None] | None, status_of: Stat
     result = []
     for opcode in ops:
         operation = decode(opcode)
-        if operation.priority not in SUBMITTABLE_PRIORITIES:
-            words = ", ".join(str(priority) for priority in SUBMITTABLE_PRIORITIES)
-            raise PrerequisiteError(f"Priority {operation.priority} cannot be submitted: use one of {words}")
+        require_submittable(operation.priority)
         plain = dict(opcode)
         depends = resolve(plain.get("depends"), earlier)
         for job_id, _ in depends or []:

@@ -17,7 +17,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.master.operation import Operation, decode, find
 from ganeti.master.planning.fingerprint import without_secrets
-from ganeti.master.queue.submission import SUBMITTABLE_PRIORITIES
+from ganeti.master.queue.submission import require_submittable
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import Luxi, ask
@@ -61,11 +61,9 @@ def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) ->
     try:
         operation = decode({**given, "OP_ID": op_id})
         operation.refuse_unsupported()
+        require_submittable(operation.priority)
     except GanetiError as err:
         raise RequestRefused(400, str(err)) from err
-    if operation.priority not in SUBMITTABLE_PRIORITIES:
-        words = ", ".join(str(each) for each in SUBMITTABLE_PRIORITIES)
-        raise RequestRefused(400, f"Priority {operation.priority} cannot be submitted: use one of {words}")
     return operation
 
 

@@ -2738,6 +2738,7 @@ class Operations(Generic[Result]):
         comment: str | None = NOT_GIVEN,
         reason: str | None = NOT_GIVEN,
         names: list[str] | None = NOT_GIVEN,
+        group_name: str | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -2751,6 +2752,7 @@ class Operations(Generic[Result]):
             "comment": comment,
             "reason": reason,
             "names": names,
+            "group_name": group_name,
         }
         return self._call("os-diagnose", given, idempotency_key, plan)
 

@@ -116,6 +116,7 @@ ASSUME_YES = Option(("-f", "--force"), "assume_yes", "flag", "do not ask")
 PRIORITY = Option(
     ("--priority",), "priority", help="priority of the job", choices=("low", "normal", "high"), metavar="PRIORITY"
 )
+NODE_GROUP = Option(("-g", "--node-group"), "group", help="nodes of this group only", metavar="GROUP")
 DRY_RUN = Option(("--dry-run",), "dry_run", "flag", "check only, change nothing")
 SUBMIT = Option(("--submit",), "submit", "flag", "submit the job and do not wait for it")
 PRINT_JOBID = Option(("--print-jobid",), "print_jobid", "flag", "print the job's id as the first line")

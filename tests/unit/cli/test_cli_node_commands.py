@@ -120,3 +120,33 @@ def test_without_a_yes_a_powercycle_ends_with_2_as_in_3_1(gnt, nodes, monkeypatc
         ran = gnt("gnt-node powercycle n1")
         assert (ran.status, words in ran.err) == (2, True)
     assert nodes.submitted() == []
+
+
+@pytest.mark.requirement("S1.18")
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("gnt-node volumes -g {}", "nodes"),
+        ("gnt-node list-storage -g {}", "nodes"),
+        ("gnt-node health -g {}", "node_names"),
+        ("gnt-node power -g {} status", "node_names"),
+    ],
+)
+def test_nodes_are_chosen_by_group(gnt, master, line, field):
+    """Those of the group, or those of the named that are in it."""
+    members = ["n1.x", "n2.x"]
+
+    def query(what, _, condition):
+        if what == "group":
+            return {"data": [[[0, "rack1"]]] if "rack1" in str(condition) else []}
+        return {"data": [[[0, name]] for name in members]}
+
+    master.answers["Query"] = query
+    master.job([])
+    assert gnt(line.format("rack1")).status == 0
+    [asked] = master.submitted()
+    assert asked[field] == members and "group" not in asked
+    members.clear()
+    ran = gnt(f"{line.format('rack1')} n9")
+    assert (ran.status, ran.err) == (1, "Of n9 none is in the node group rack1: see gnt-node list -o name,group\n")
+    assert gnt(line.format("rack7")).err == "There is no node group 'rack7': see gnt-group list\n"

@@ -89,3 +89,11 @@ def test_modify(gnt, master):
 def test_something_is_changed(gnt, master):
     ran = gnt("gnt-os modify image")
     assert (ran.status, "at least one" in ran.err) == (1, True)
+
+
+@pytest.mark.requirement("S1.35")
+@pytest.mark.parametrize("command", ["list", "diagnose", "info"])
+def test_one_node_group_may_be_asked_alone(gnt, master, command):
+    master.job([])
+    assert gnt(f"gnt-os {command} -g rack1").status == 0
+    assert master.submitted()[0]["group_name"] == "rack1"

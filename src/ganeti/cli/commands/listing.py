@@ -124,6 +124,28 @@ def group_name(call: Invocation, word: str) -> str:
     return str(rows[0][0][1])
 
 
+def nodes_meant(call: Invocation, field: str) -> list[str]:
+    """The nodes that an argument names, or those of the group given with -g; no name means all nodes there are.
+
+    Raises `Failure` where the group has none of them.
+    """
+    names: list[str] = call.get(field) or []
+    if (word := call.get("group")) is None:
+        return names
+    group = group_name(call, word)
+    conditions = [["==", "group", group], *([["|", *(["==", "name", name] for name in names)]] if names else [])]
+    found = [row[0][1] for row in call.client.call("Query", "node", ["name"], ["&", *conditions])["data"]]
+    if not found:
+        raise no_members(group, names)
+    return found
+
+
+def no_members(group: str, names: list[str]) -> Failure:
+    """What to raise where a group has no node, or none of those that are named."""
+    which = f"Of {', '.join(names)} none is" if names else "There is no node"
+    return Failure(f"{which} in the node group {group}: see gnt-node list -o name,group")
+
+
 def exports(call: Invocation) -> int:
     names = call.get("node") or []
     return show_list(call, of_program(call), [["|", *(["==", "node", name] for name in names)]] if names else [])

@@ -3,6 +3,7 @@
 
 from ganeti.base.command import ASSUME_YES as ASSUME_YES
 from ganeti.base.command import DRY_RUN as DRY_RUN
+from ganeti.base.command import NODE_GROUP as NODE_GROUP
 from ganeti.base.command import PRINT_JOBID as PRINT_JOBID
 from ganeti.base.command import PRIORITY as PRIORITY
 from ganeti.base.command import SUBMIT as SUBMIT

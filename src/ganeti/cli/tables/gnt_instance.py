@@ -81,7 +81,7 @@ COMMANDS = (
       (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('--to',), 'target_groups', 'string', 'a node group it may go to', True, None, (), 'GROUP', True),
-      (('-n', '--node'), 'nodes', 'list', 'the nodes that it is to be on, of another node group', True, None, (), 'NODE[,SECONDARY]', False),
+      (('-n', '--node'), 'nodes', 'nodes', 'the nodes that it is to be on, of another node group', True, None, (), 'NODE[:SECONDARY]', False),
      ),
      (), '', '', True, 'OP_INSTANCE_CHANGE_GROUP', False, True, False, '', (), (), ()),
     ('console', 'connect to the console',
@@ -260,7 +260,7 @@ COMMANDS = (
      ),
      (
       (('--disk',), 'disks', 'ident-keyvalues', 'which disk, by its index, and its new size, mode or spindles; all disks without it', True, None, (), 'N[:KEY=VALUE,…]', True),
-      (('-n', '--node'), 'nodes', 'list', 'nodes that it lives on from then on, the primary first', True, None, (), 'NODE[,NODE]', False),
+      (('-n', '--node'), 'nodes', 'nodes', 'nodes that it lives on from then on, the primary first', True, None, (), 'NODE[:SECONDARY]', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
      ),
      (), 'instance.disks:recreate', '', True, 'OP_INSTANCE_RECREATE_DISKS', False, True, False, '', (), (), ()),

@@ -6,6 +6,7 @@ COMMANDS = (
     ('diagnose', 'show what each node says of each operating system',
      (),
      (
+      (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), 'GROUP', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'os.info:diagnose', '', False, '', False, True, False, '', (), (), ()),
@@ -14,6 +15,7 @@ COMMANDS = (
       ('names', 'os', 0, None, 'string', ''),
      ),
      (
+      (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), 'GROUP', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      ('show',), 'os.info:info', '', False, '', False, True, False, '', (), (), ()),
@@ -22,6 +24,7 @@ COMMANDS = (
      (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
+      (('-g', '--node-group'), 'group_name', 'string', 'nodes of this group only', True, None, (), 'GROUP', False),
      ),
      (), 'os.list:list_valid', '', False, 'OP_OS_DIAGNOSE', False, True, False, '', (), (), ()),
     ('modify', 'change what the cluster sets for an operating system',

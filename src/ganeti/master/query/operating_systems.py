@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fields of operating systems (rapi, section 4): asked by a job, since the nodes have to look."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ganeti.base.natural import natural_key
 from ganeti.master.query.fields import BOOL, OTHER, TEXT, Field, Resource, table
 from ganeti.model.node_calls.operating_systems import OsDiagnose, OsStatus
-from ganeti.model.objects import Cluster
+from ganeti.model.objects import Cluster, Node
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import NodeAnswer, ask_many
 
@@ -87,10 +88,10 @@ class OsRow:
         return [variant for variant in self.os.variants if f"{self.os.name}+{variant}" not in unwanted]
 
 
-async def ask_nodes(ctx: OperationContext) -> list[NodeAnswer]:
-    """What every node that can run instances says of its definitions."""
-    nodes = [node.uuid for node in ctx.config.view().nodes() if node.vm_capable and not node.offline]
-    return await ask_many(ctx.nodes, nodes, OsDiagnose())
+async def ask_nodes(ctx: OperationContext, nodes: Iterable[Node]) -> list[NodeAnswer]:
+    """What each of *nodes* that can run instances says of its definitions."""
+    asked = [node.uuid for node in nodes if node.vm_capable and not node.offline]
+    return await ask_many(ctx.nodes, asked, OsDiagnose())
 
 
 def os_rows(answers: list[NodeAnswer], cluster: Cluster) -> list[OsRow]:
@@ -99,7 +100,7 @@ def os_rows(answers: list[NodeAnswer], cluster: Cluster) -> list[OsRow]:
 
 
 async def _rows_by_job(ctx: OperationContext) -> list[OsRow]:
-    return os_rows(await ask_nodes(ctx), ctx.config.view().cluster)
+    return os_rows(await ask_nodes(ctx, ctx.config.view().nodes()), ctx.config.view().cluster)
 
 
 OPERATING_SYSTEMS = Resource(

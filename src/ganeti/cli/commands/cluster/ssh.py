@@ -10,7 +10,7 @@ import sys
 
 from ganeti.base.paths import Paths
 from ganeti.cli import environment
-from ganeti.cli.commands.listing import group_name
+from ganeti.cli.commands.listing import group_name, no_members
 from ganeti.cli.failures import Failure, UsageError
 from ganeti.cli.invocation import err, out
 
@@ -90,7 +90,7 @@ def online_nodes(call: Invocation) -> list[_Node]:
         group = group_name(call, word)
         found = [node for node in found if node.group == group]
         if not found:
-            raise Failure(f"There is no node in the node group {group}: see gnt-node list")
+            raise no_members(group, names)
     for node in found:
         if node.offline:
             err(f"Node {node.name} is offline and left out")

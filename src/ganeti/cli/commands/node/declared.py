@@ -2,7 +2,7 @@
 """The commands of gnt-node that are no operation."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import CACHE, FILTER, LIST_OPTIONS, NO_HEADERS, SEPARATOR, UNITS, option
+from ganeti.cli.commands.options import CACHE, FILTER, LIST_OPTIONS, NO_HEADERS, NODE_GROUP, SEPARATOR, UNITS
 
 NODE_LIST = Command(
     "gnt-node list",
@@ -16,7 +16,7 @@ NODE_LIST = Command(
         UNITS,
         FILTER,
         CACHE,
-        option("-g", "--node-group", field="group", help="nodes of this group only"),
+        NODE_GROUP,
     ),
 )
 
@@ -27,7 +27,7 @@ NODE_INFO = Command(
     arguments=(Argument("names", "node-name", 0, None),),
     handler="node.info:info",
     is_job=False,
-    options=(option("-g", "--node-group", field="group", help="nodes of this group only"),),
+    options=(NODE_GROUP,),
 )
 
 NODE_JOIN = Command(

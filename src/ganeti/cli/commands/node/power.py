@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
 from ganeti.cli.commands import plain
+from ganeti.cli.commands.listing import nodes_meant
 from ganeti.cli.failures import EXIT_USAGE, Failure
 from ganeti.cli.tabular import print_table
 
@@ -24,9 +25,10 @@ _WORDS = {2: "(nodata)", 3: "(unavail)"}
 
 def power(call: Invocation) -> int:
     """Switching off marks the nodes offline before, in the same job."""
-    action, names = call.values["action"], call.values["node_names"]
+    action = call.values["action"]
     if action not in _ACTIONS:
         raise Failure(f"power subcommand {action} not supported: use one of {', '.join(_ACTIONS)}")
+    names = nodes_meant(call, "node_names")
     if action in _HARD:
         if not names:
             raise Failure(f"Please provide at least one node for this command: which are to be switched {action}?")
@@ -37,7 +39,7 @@ def power(call: Invocation) -> int:
     if action == "off" and not call.get("ignore_status"):
         promotes = {"auto_promote": bool(call.get("auto_promote"))}
         marking = [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": name, "offline": True, **promotes} for name in names]
-    rows = jobs.submit_or_wait(call, *marking, _opcode(call, f"power-{action}"))
+    rows = jobs.submit_or_wait(call, *marking, _opcode(call, f"power-{action}", names))
     return 0 if rows is jobs.SUBMITTED else _print(call, rows, _power_words)
 
 
@@ -47,12 +49,14 @@ def powercycle(call: Invocation) -> int:
 
 
 def health(call: Invocation) -> int:
-    return _print(call, jobs.submit_or_wait(call, _opcode(call, "health")), _health_words)
+    return _print(
+        call, jobs.submit_or_wait(call, _opcode(call, "health", nodes_meant(call, "node_names"))), _health_words
+    )
 
 
-def _opcode(call: Invocation, command: str) -> dict[str, Any]:
-    given = call.parameters("action", "assume_yes", "auto_promote", "no_headers", "separator")
-    return {"OP_ID": call.command.op_id, "command": command, **given}
+def _opcode(call: Invocation, command: str, names: list[str]) -> dict[str, Any]:
+    given = call.parameters("action", "assume_yes", "auto_promote", "no_headers", "separator", "group")
+    return {"OP_ID": call.command.op_id, "command": command, **given, "node_names": names}
 
 
 def _power_words(answer: Any) -> list[str]:

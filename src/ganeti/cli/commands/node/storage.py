@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
-from ganeti.cli.commands.listing import size
+from ganeti.cli.commands.listing import nodes_meant, size
 from ganeti.cli.failures import Failure
 from ganeti.cli.invocation import err, out
 from ganeti.cli.tabular import print_table
@@ -56,7 +56,7 @@ def modify(call: Invocation) -> int:
 
 def _table(call: Invocation, known: dict[str, str], parameters: dict[str, Any]) -> int:
     fields = _fields(call.get("output"), known)
-    opcode = {"OP_ID": call.command.op_id, "output_fields": fields, **parameters, "nodes": call.get("nodes") or []}
+    opcode = {"OP_ID": call.command.op_id, "output_fields": fields, **parameters, "nodes": nodes_meant(call, "nodes")}
     log: list[Any] = []
     rows = jobs.ask(call, opcode, log)
     for _, _, _, content in log:

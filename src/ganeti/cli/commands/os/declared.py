@@ -2,12 +2,12 @@
 """The commands of gnt-os that stand at no operation."""
 
 from ganeti.base.command import Argument, Command
-from ganeti.cli.commands.options import DRY_RUN, PRINT_JOBID, PRIORITY, SUBMIT, option
+from ganeti.cli.commands.options import DRY_RUN, NODE_GROUP, PRINT_JOBID, PRIORITY, SUBMIT, option
 
 DIAGNOSE = Command(
     "gnt-os diagnose",
     "show what each node says of each operating system",
-    options=(PRIORITY,),
+    options=(NODE_GROUP, PRIORITY),
     handler="os.info:diagnose",
     is_job=False,
 )
@@ -17,7 +17,7 @@ INFO = Command(
     "show details of operating systems",
     aliases=("show",),
     arguments=(Argument("names", "os", 0, None),),
-    options=(PRIORITY,),
+    options=(NODE_GROUP, PRIORITY),
     handler="os.info:info",
     is_job=False,
 )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ganeti.cli import jobs
+from ganeti.cli.commands.os.list import opcode
 from ganeti.cli.invocation import err, out
 
 TYPE_CHECKING = False
@@ -83,7 +84,7 @@ def _definition(
 def _ask(call: Invocation, fields: list[str]) -> list[list[Any]]:
     """Give a row for each name; which nodes did not answer is said on standard error."""
     log: list[Any] = []
-    rows: list[list[Any]] = jobs.ask(call, {"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields, "names": []}, log)
+    rows: list[list[Any]] = jobs.ask(call, opcode(fields, call.get("group")), log)
     for _, _, _, content in log:
         err(str(content))
     return rows

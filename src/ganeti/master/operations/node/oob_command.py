@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from ganeti.base.command import ASSUME_YES, PRINT_JOBID, PRIORITY, SUBMIT, Argument, Command, Option
+from ganeti.base.command import ASSUME_YES, NODE_GROUP, PRINT_JOBID, PRIORITY, SUBMIT, Argument, Command, Option
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, GanetiError, PrerequisiteError
 from ganeti.base.natural import natural_key
 from ganeti.master.operation import Example, Operation, operation
@@ -54,6 +54,7 @@ class Target:
 _OF_TABLES = (
     Option(("--no-headers",), "no_headers", "flag", "no line of titles"),
     Option(("--separator",), "separator", help="between columns, which are then not padded", metavar="TEXT"),
+    NODE_GROUP,
 )
 
 

@@ -3,7 +3,7 @@
 
 from typing import Annotated, Any
 
-from ganeti.base.command import Argument, Command, Option
+from ganeti.base.command import NODE_GROUP, Argument, Command, Option
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Example, Operation, operation
@@ -27,8 +27,9 @@ TABLE = (
     Option(("--separator",), "separator", help="what stands between columns", metavar="TEXT"),
     Option(("--units",), "units", help="unit of sizes", choices=("h", "m", "g", "t"), metavar="UNIT"),
     Option(("-o", "--output"), "output", help="fields to show", metavar="FIELDS"),
+    NODE_GROUP,
 )
-"""Options of commands that print rows of texts and sizes."""
+"""Options of commands that ask nodes, and print rows of texts and sizes."""
 
 
 @operation(

@@ -13,7 +13,7 @@ from tests.fakes.sample_cluster import catalogue, configuration
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operations.os.diagnose import DiagnoseOs
 from ganeti.master.query.operating_systems import OPERATING_SYSTEMS
-from ganeti.model.objects import CLUSTER_KEY
+from ganeti.model.objects import CLUSTER_KEY, NodeGroup
 
 
 def found(name: str, **values: Any) -> dict[str, Any]:
@@ -60,6 +60,18 @@ def test_offline_and_unfit_nodes_do_not_count(ctx: FakeContext) -> None:
     config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), vm_capable=False))
     config.put("nodes", "uuid-node2", replace(config.node("uuid-node2"), offline=True, master_candidate=False))
     assert rows(ctx, "name", "valid") == [["beat", True], ["extra", True], ["noop", True]]
+
+
+@pytest.mark.requirement("S1.35")
+def test_one_group_may_be_asked_alone(ctx: FakeContext) -> None:
+    config = ctx.config.config
+    config.put("nodegroups", "uuid-green", NodeGroup(uuid="uuid-green", name="green"))
+    config.put("nodes", "uuid-node3", replace(config.node("uuid-node3"), group="uuid-green"))
+    asked = DiagnoseOs(output_fields=["name", "valid"], group_name="green")
+    assert run(asked, ctx) == [["beat", True], ["noop", False]]
+    assert run(replace(asked, group_name="default"), ctx) == [["beat", True], ["extra", False], ["noop", True]]
+    with pytest.raises(PrerequisiteError, match="blue"):
+        run(replace(asked, group_name="blue"), ctx)
 
 
 def test_a_node_without_an_answer_is_told_and_does_not_count(ctx: FakeContext) -> None:

@@ -20,7 +20,7 @@ from ganeti.wconfd.commits import Committer
 from ganeti.wconfd.lock_calls import VOID, LockCalls
 from ganeti.wconfd.lock_stream import NewsCalls
 from ganeti.wconfd.locks import LockService
-from ganeti.wconfd.maintenance_calls import MaintenanceCalls
+from ganeti.wconfd.maintenance_calls import MaintenanceCalls, commits_by
 from ganeti.wconfd.promises import PromiseCalls, PromiseService
 from ganeti.wconfd.refused_calls import refused_calls
 from ganeti.wconfd.replication import Replicator
@@ -46,7 +46,7 @@ def calls_of(parts: Parts) -> dict[str, Handler]:
     """All calls by the names they have on the socket."""
     locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
     promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
-    maintenance = MaintenanceCalls(parts.database)
+    maintenance = MaintenanceCalls(parts.database, commits_by(parts.committer))
     return refused_calls() | handlers_of(ConfigCalls(parts), locks, promises, NewsCalls(parts.locks), maintenance)
 
 

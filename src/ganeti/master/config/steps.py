@@ -39,6 +39,10 @@ class Steps:
         if attempt < newest:
             raise LockError(f"Attempt {attempt} of job {job} has a successor, attempt {newest}: it may not go on")
 
+    def next_attempt(self, job: int, now_ns: int) -> int:
+        """A number that nobody has used: those of daemons are the times they began at, and a clock may be set back."""
+        return max(now_ns, self._newest_attempt.get(job, 0) + 1)
+
     def last_settling(self, job: int) -> tuple[int, int] | None:
         """(attempt, step) of the job's last commit that made its undo records moot."""
         return max((key for key, answer in self._by_job.get(job, {}).items() if answer.settles), default=None)

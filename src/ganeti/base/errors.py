@@ -5,6 +5,7 @@
     ├── PrerequisiteError           OpPrereqError            refused before anything changed
     ├── ExecutionError              OpExecError              failed while acting, undone
     │   ├── NodeCallError           RpcError                 a node did not do what was asked
+    │   │   ├── OtherReleaseError                            the node does not know the call, or an argument of it
     │   │   ├── NodeUnreachableError                         no answer from the node
     │   │   └── NodeTimeoutError                             no answer in time
     │   └── DeviceCreationError     DeviceCreationError      a disk could not be made
@@ -122,6 +123,10 @@ class NodeCallError(ExecutionError):
 
     wire_name = "RpcError"
     http_status = 502
+
+
+class OtherReleaseError(NodeCallError):
+    """The node does not know the call, or an argument of it: nothing was done, it is of another release."""
 
 
 class NodeUnreachableError(NodeCallError):

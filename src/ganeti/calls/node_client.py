@@ -10,6 +10,7 @@ a job's call is sent again from time to time, over another connection: the answe
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -25,6 +26,7 @@ from ganeti.base.errors import (
     NodeCallError,
     NodeTimeoutError,
     NodeUnreachableError,
+    OtherReleaseError,
     from_wire,
 )
 from ganeti.base.paths import NODED_PORT, Paths
@@ -58,6 +60,8 @@ _STOPPING = 503
 _ANSWER_SLACK_S = 5.0
 """The node ends a call in time itself, and then says so."""
 
+_UNKNOWN_THERE = re.compile(r"Node call '?\w+'?(?: is not known here|: .*(?:unknown|missing required) field)")
+"""How a node daemon refuses a call, or an argument, that it has no declaration of."""
 _ANSWER = msgspec.json.Decoder(tuple[bool, Any])
 
 
@@ -233,6 +237,11 @@ def _read_answer(node: Node, call: str, status: int, body: bytes) -> Any:
     if succeeded:
         return value
     failure = from_wire(value)
+    if _UNKNOWN_THERE.match(failure.message):
+        raise OtherReleaseError(
+            f"Node {node.name} runs another release than the master ({failure.message}): install the master's package "
+            "there"
+        )
     sentence = f"Node {node.name}: {failure.message}"
     if status != 200:
         raise NodeCallError(sentence)

@@ -8,8 +8,12 @@ import msgspec
 import pytest
 from tests.fakes.sample_cluster import configuration
 
+from ganeti.base.errors import GanetiError, OtherReleaseError, ParameterError
 from ganeti.base.paths import Paths
+from ganeti.base.registry import find
 from ganeti.calls import node_client
+from ganeti.node.actions.registry import REGISTRY
+from ganeti.node.answering_modules import HANDLERS
 
 
 class Lossy:
@@ -98,3 +102,38 @@ async def _look_again(seen: list[int], begun: list[str]) -> None:
     for _ in range(10):
         seen.append(len(begun))
         await asyncio.sleep(0)
+
+
+def refusal(call: str, arguments: dict[str, Any]) -> list[Any]:
+    """What a node daemon answers to a call with these arguments."""
+    declared = find(REGISTRY, HANDLERS, call)
+    assert declared is not None
+    with pytest.raises(ParameterError) as refused:
+        declared.decode(arguments)
+    return refused.value.to_wire()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal("node_verify", {"checks": {"from-tomorrow": True}}),
+        refusal("node_verify", {"checks": {}, "since_yesterday": 3}),
+        refusal("node_verify", {}),
+        ["ParameterError", ["Node call 'node_dance' is not known here"]],
+    ],
+)
+def test_a_node_that_does_not_know_the_call_is_of_another_release(refused: list[Any]) -> None:
+    (node, *_) = configuration().nodes()
+    with pytest.raises(OtherReleaseError) as found:
+        node_client._read_answer(node, "node_verify", 200, msgspec.json.encode([False, refused]))
+    assert str(found.value) == (
+        f"Node {node.name} runs another release than the master ({refused[1][0]}): install the master's package there"
+    )
+
+
+def test_a_wrong_value_is_the_fault_of_the_value() -> None:
+    (node, *_) = configuration().nodes()
+    refused = refusal("node_verify", {"checks": 3})
+    with pytest.raises(GanetiError, match="Expected `object`") as found:
+        node_client._read_answer(node, "node_verify", 200, msgspec.json.encode([False, refused]))
+    assert not isinstance(found.value, OtherReleaseError)

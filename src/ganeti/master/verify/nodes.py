@@ -32,6 +32,9 @@ class NodeReport:
     node: Node
     answer: NodeFindings | None
     error: str = ""
+    """Why there is no answer."""
+    is_other_release: bool = False
+    """It does not know what it was asked."""
     asked_s: float = 0.0
     answered_s: float = 0.0
 
@@ -45,6 +48,9 @@ _NOTHING = NodeFindings()
 
 
 def reachable(report: NodeReport) -> Iterator[Finding]:
+    if report.is_other_release:
+        yield Finding("ENODEVERSION", report.node.name, report.error)
+        return
     if report.answer is None:
         yield Finding("ENODERPC", report.node.name, f"while contacting node: {report.error}")
         return

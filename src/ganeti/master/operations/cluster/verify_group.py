@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import GanetiError, OtherReleaseError
 from ganeti.base.natural import natural_key
 from ganeti.master.hook_environment import post_environment
 from ganeti.master.operation import Example, Hooks, Operation, operation
@@ -202,8 +202,8 @@ class _Work:
         try:
             answer = await ask(self.ctx.nodes, node.uuid, NodeVerify(checks=msgspec.convert(checks, NodeChecks)))
         except GanetiError as err:
-            return NodeReport(node, None, str(err))
-        return NodeReport(node, answer, "", asked, self.ctx.clock.now_s())
+            return NodeReport(node, None, str(err), isinstance(err, OtherReleaseError))
+        return NodeReport(node, answer, asked_s=asked, answered_s=self.ctx.clock.now_s())
 
     async def _files(self, answers: list[NodeReport]) -> list[Finding]:
         view = self.scope.view

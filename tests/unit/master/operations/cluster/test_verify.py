@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import LOCAL_DIR, SHARED_DIR, add_instance, catalogue, configuration
 
-from ganeti.base.errors import GanetiError, NodeUnreachableError, PrerequisiteError
+from ganeti.base.errors import GanetiError, NodeUnreachableError, OtherReleaseError, PrerequisiteError
 from ganeti.master.operations.cluster.verify import VerifyCluster
 from ganeti.master.operations.cluster.verify_config import VerifyConfiguration
 from ganeti.master.operations.cluster.verify_group import VerifyGroup
@@ -232,6 +232,23 @@ def test_a_node_that_does_not_answer_is_one_error() -> None:
     assert [line for line in lines if "ERROR" in line] == [
         "  - ERROR:ENODERPC:node:node3:while contacting node: Node node3 does not answer"
     ]
+
+
+def test_a_node_that_does_not_know_what_it_is_asked_is_told_as_one_of_another_release() -> None:
+    cluster = Cluster()
+    refused = OtherReleaseError(
+        "Node node3 runs another release than the master (…): install the master's package there"
+    )
+
+    def answer(name: str, checks: Answer) -> Answer:
+        if name == "node3":
+            raise refused
+        return cluster.answer(name, checks)
+
+    cluster.ctx.nodes.handlers["node_verify"] = answer
+    good, lines = cluster.group()
+    assert not good
+    assert [line for line in lines if "ERROR" in line] == [f"  - ERROR:ENODEVERSION:node:node3:{refused}"]
 
 
 def test_files_that_differ_are_looked_at_twice() -> None:

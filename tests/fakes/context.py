@@ -31,6 +31,7 @@ from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
 from ganeti.ports.luxid import (
     AnswerPlacement,
+    CancelUnbegun,
     Client,
     DescribeForAllocator,
     KeepCapacity,
@@ -310,6 +311,9 @@ class FakeContext:
             case KeepCapacity(_, counted):
                 self.capacities |= counted
                 return list(counted)
+            case CancelUnbegun(numbers):
+                self.story.append(f"cancel {numbers}")
+                return numbers
             case NodesWithHooks(_, nodes):
                 return {uuid: self.hooks_present[uuid] for uuid in nodes if uuid in self.hooks_present}
             case RenewGroupState(uuid):

@@ -47,6 +47,7 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "ArchiveJob": [10**6],
     "AutoArchiveJobs": [10**9, 1],
     "CancelJob": [10**6, False],
+    "CancelUnbegun": [[10**6]],
     "ChangeJobPriority": [10**6, 10],
     "DeleteFilter": ["bogus"],
     "ExplainJob": [1],

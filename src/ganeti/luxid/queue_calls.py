@@ -16,10 +16,10 @@ from ganeti.master.query.fields import Missing
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, selected
 from ganeti.master.queue.submission import new_job, read_opcodes
-from ganeti.ports.luxid import MayContinue
+from ganeti.ports.luxid import CancelUnbegun, MayContinue
 from ganeti.stores.undo_files import jobs_with_undo
 from ganeti.stores.watcher_switch import pause_watcher
-from ganeti.wire.job_file import JobFile
+from ganeti.wire.job_file import QUEUED, WAITING, JobFile
 from ganeti.wire.luxi import WAIT_TIMEOUT_S
 
 _ARCHIVED_AT_ONCE = 100
@@ -137,6 +137,14 @@ class QueueCalls:
     async def cancel_job(self, job_id: JobId, kill: Kill = False) -> list[Any]:
         ok, message = await self._queue.cancel(job_id, kill)
         return [ok, message]
+
+    @serves(CancelUnbegun)
+    async def cancel_unbegun(self, asked: CancelUnbegun) -> list[int]:
+        """The newest first: a job that waits for another would fail with it."""
+        status_of = self._queue.machine.status_of
+        waiting = [job_id for job_id in sorted(asked.jobs, reverse=True) if status_of(job_id) in (QUEUED, WAITING)]
+        answers = await asyncio.gather(*(self._queue.cancel(job_id, kill=False) for job_id in waiting))
+        return sorted(job_id for job_id, (is_canceled, _) in zip(waiting, answers, strict=True) if is_canceled)
 
     @serves("ChangeJobPriority")
     async def change_job_priority(self, job_id: JobId, priority: Priority) -> list[Any]:

@@ -22,7 +22,15 @@ from ganeti.maintd.backups import ScheduledBackups
 from ganeti.maintd.looking import Looker
 from ganeti.master.maintenance import repairs
 from ganeti.master.maintenance.asking import next_round
-from ganeti.master.maintenance.changes import OPEN, BeginRound, EndRound, RecordIncidents, RecordRound
+from ganeti.master.maintenance.changes import (
+    CANCELED,
+    OPEN,
+    BeginRound,
+    EndRound,
+    RecordIncidents,
+    RecordRound,
+    jobs_for_it_alone,
+)
 from ganeti.master.maintenance.incidents import GONE, Looks, record
 from ganeti.master.maintenance.rounds import is_due
 from ganeti.master.maintenance.task import SOURCE, Round, Task, with_reason
@@ -30,8 +38,8 @@ from ganeti.model.objects import Plain
 from ganeti.model.placement_requests import PlacementRequest
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
-from ganeti.ports.luxid import AnswerPlacement, Placement
-from ganeti.wire.job_file import FINAL_STATUSES
+from ganeti.ports.luxid import AnswerPlacement, CancelUnbegun, Placement
+from ganeti.wire.job_file import FINAL_STATUSES, QUEUED, WAITING
 
 DIAGNOSE = "diagnose"
 USUAL_INTERVAL_S = 5.0
@@ -87,6 +95,7 @@ class Maintenance:
             await self._find_round(self._view.maintenance.submitting)
         statuses = await self._statuses()
         await self._record(await self._look(), statuses)
+        await self._cancel_unbegun(statuses)
         await self._end_round(statuses)
         if is_due(self._view, time.time()) and self._is_wanted():
             await self._next_round()
@@ -123,12 +132,19 @@ class Maintenance:
         """Of all jobs that something waits for."""
         own = self._view.maintenance
         wanted = {*own.jobs, *repairs.awaited(self._view)}
+        wanted |= {*_jobs_of_canceled(self._view)}
         wanted |= {job for each in own.incidents if each.repair_status in OPEN for job in each.last_jobs or ()}
         if not wanted:
             return {}
         numbers = sorted(wanted)
         rows = await self._luxi.call("QueryJobs", numbers, ["status"], only_asks=True)
         return {job: row[0] if row and row[0] else GONE for job, row in zip(numbers, rows, strict=True)}
+
+    async def _cancel_unbegun(self, statuses: Mapping[int, str]) -> None:
+        """Jobs of an incident that was canceled while they were submitted."""
+        left = [job for job in _jobs_of_canceled(self._view) if statuses.get(job) in (QUEUED, WAITING)]
+        if left and (canceled := await self._luxi.ask(CancelUnbegun(left))):
+            _log.warning("jobs %s are canceled as their incident is", ", ".join(map(str, canceled)))
 
     async def _end_round(self, statuses: Mapping[int, str]) -> None:
         own = self._view.maintenance
@@ -217,6 +233,13 @@ def interval_s(view: ConfigView) -> float:
     interval_us = setting.get("interval") if isinstance(setting, dict) else None
     usable = isinstance(interval_us, int | float) and interval_us > 0
     return max(SHORTEST_INTERVAL_S, float(interval_us) / 1e6 if usable and interval_us else USUAL_INTERVAL_S)
+
+
+def _jobs_of_canceled(view: ConfigView) -> list[int]:
+    """Those of the round that is under way, which nothing else needs."""
+    own = view.maintenance
+    canceled = [each for each in own.incidents if each.repair_status == CANCELED]
+    return [job for each in canceled for job in jobs_for_it_alone(own, each) if job in own.jobs]
 
 
 def _jobs_of(tasks: Sequence[Task], answers: Sequence[Sequence[Any]]) -> dict[int, list[int]]:

@@ -45,6 +45,12 @@ class MayContinue(Question[bool]):
     attempt: int
 
 
+class CancelUnbegun(Question[list[int]]):
+    """Cancel those of *jobs* that have not begun; the others go on. Gives what is canceled."""
+
+    jobs: list[int]
+
+
 class NodesWithHooks(Question[dict[str, list[str]]]):
     """Which phases of one kind of hooks have anything to run, by node (uuid).
 

@@ -12,9 +12,9 @@ from tests.fakes.maintained_cluster import MaintainedCluster
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.maintd.rounds import Maintenance, interval_s
-from ganeti.master.maintenance.changes import ChangeMaintenance
+from ganeti.master.maintenance.changes import BeginRound, CancelIncident, ChangeMaintenance, RecordRound
 from ganeti.model.objects import Node, Plain
-from ganeti.ports.luxid import AnswerPlacement, Placement
+from ganeti.ports.luxid import AnswerPlacement, CancelUnbegun, Placement
 
 EVACUATE = {"status": "evacuate"}
 
@@ -64,6 +64,10 @@ class World:
     # LuxiD
 
     async def ask(self, question: Any) -> Any:
+        if isinstance(question, CancelUnbegun):
+            for job in question.jobs:
+                self.cluster.jobs[job] = ("canceled", self.cluster.jobs[job][1])
+            return question.jobs
         assert isinstance(question, AnswerPlacement)
         rooms = self.cluster.ask(question.request)  # type: ignore[arg-type]
         return Placement(True, "", msgspec.to_builtins(rooms))
@@ -154,6 +158,21 @@ def test_a_queue_that_refuses_jobs_leaves_the_incident_for_the_next_round(world:
     world.refuses = ""
     steps(own, world, 4)
     assert [each.repair_status for each in world.cluster.maintenance.incidents] == ["completed"]
+
+
+@pytest.mark.requirement("S4.16")
+def test_what_was_submitted_while_its_incident_was_canceled_is_canceled_where_it_has_not_begun(world: World) -> None:
+    own = daemon(world)
+    world.found = {"n4": {"status": "live-repair", "command": "fix"}}
+    steps(own, world, 1)
+    [incident] = world.cluster.maintenance.incidents
+    world.cluster.jobs |= {70: ("queued", []), 71: ("running", []), 72: ("waiting", [])}
+    world.cluster.commit(CancelIncident(uuid=incident.uuid))
+    world.cluster.commit(BeginRound(token="t"))
+    world.cluster.commit(RecordRound(token="t", jobs=[70, 71, 72], of_incidents={incident.uuid: [70, 71, 72]}))
+    steps(own, world, 1)
+    assert [world.cluster.jobs[job][0] for job in (70, 71, 72)] == ["canceled", "running", "canceled"]
+    assert world.cluster.maintenance.jobs == [70, 71, 72], "the round ends with the job that runs"
 
 
 def test_a_job_that_left_the_queue_counts_as_failed(world: World) -> None:

@@ -158,6 +158,12 @@ def find_incident(maintenance: Maintenance, word: str) -> Incident:
     raise PrerequisiteError(f"'{word}' {problem}: gnt-cluster incidents list shows them", UNKNOWN_ENTITY)
 
 
+def jobs_for_it_alone(maintenance: Maintenance, incident: Incident) -> list[int]:
+    """The jobs of an incident that no other one needs: a node may be emptied for several."""
+    needed = {job for each in maintenance.incidents if each.repair_status in OPEN for job in each.jobs}
+    return [job for job in incident.jobs if job not in needed]
+
+
 def tagged_nodes(view: ConfigView, incident: Incident) -> list[str]:
     """UUID of the node, where it has a tag of the incident: who changes that needs its lock."""
     node = view.get("nodes", incident.node)

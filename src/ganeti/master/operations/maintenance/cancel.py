@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INCIDENT_CANCEL (ours): do nothing more about an incident (S4.16)."""
 
-from ganeti.master.maintenance.changes import CancelIncident, find_incident, tagged_nodes
+from ganeti.master.maintenance.changes import CancelIncident, find_incident, jobs_for_it_alone, tagged_nodes
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import IncidentId
 from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.luxid import CancelUnbegun
 
 
 @operation(
@@ -18,6 +19,8 @@ from ganeti.ports.context import OperationContext
 )
 class CancelOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Do nothing more about an incident; it is forgotten when its node no longer tells of it. Gives its id.
+
+    Its jobs that have not begun are canceled.
 
     Its node is locked only to take a tag away, which it has when nothing is done about it any more: whatever jobs run,
     the maintenance daemon shall submit no other.
@@ -34,4 +37,9 @@ class CancelOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknow
 
     async def execute(self, checked: str, ctx: OperationContext) -> str:
         await ctx.config.commit(CancelIncident(uuid=checked), settles=True)
+        own = ctx.config.view().maintenance
+        if jobs := jobs_for_it_alone(own, find_incident(own, checked)):
+            canceled = await ctx.luxid.ask(CancelUnbegun(jobs))
+            if canceled:
+                ctx.log.info(f"Jobs that had not begun are canceled, too: {', '.join(map(str, canceled))}")
         return checked

@@ -20,6 +20,8 @@ PATIENCE_S = 10.0
 """How long a client waits for one collector; the work goes on, and later clients get its result."""
 FRESH_S = 1.0
 """Clients that ask within this time get the same report."""
+STEP_S = 1.0
+"""How soon a changed interval or command counts, once the settings have it: the interval of before may be a day."""
 _log = logging.getLogger(__name__)
 
 
@@ -85,9 +87,15 @@ class Monitor:
 
     async def _pace(self, line: "_Line") -> None:
         while True:
+            command = self.node.cluster.settings.diagnose_command
             if self.node.is_active(line.collector):
                 await line.work()
-            await asyncio.sleep(self.node.cluster.settings.of(line.collector.name).interval_us / 1e6)
+            ended_s = time.monotonic()
+            while (settings := self.node.cluster.settings).diagnose_command == command:
+                left_s = ended_s + settings.of(line.collector.name).interval_us / 1e6 - time.monotonic()
+                if left_s <= 0:
+                    break
+                await asyncio.sleep(min(left_s, STEP_S))
 
 
 class _Line:

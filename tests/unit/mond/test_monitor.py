@@ -193,6 +193,33 @@ def test_a_paced_collector_works_at_its_interval_only(tmp_path):
     assert asyncio.run(ask()) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "changed", [Settings({"slow": Setting(True, 1000)}), Settings({"slow": Setting(True, 3_600_000_000)}, "other")]
+)
+def test_a_paced_collector_follows_its_interval_and_its_command(tmp_path, monkeypatch, changed):
+    """The interval that counted when it worked last may be a day."""
+    monkeypatch.setattr("ganeti.mond.monitor.STEP_S", 0.01)
+    again = asyncio.Event()
+    counted = []
+
+    async def counts(node):
+        counted.append(1)
+        if len(counted) == 2:
+            again.set()
+
+    view = View(Settings({"slow": Setting(True, 3_600_000_000)}))
+    monitor = only(node_of(tmp_path, view), Collector("slow", "node", STATUS, counts, paced=True))
+
+    async def ask():
+        monitor.start()
+        await monitor.report("node", "slow")
+        view.settings = changed
+        await asyncio.wait_for(again.wait(), 10)
+        await monitor.close()
+
+    asyncio.run(ask())
+
+
 def test_a_guest_that_died_before_it_was_seen_is_told_by_what_should_run(tmp_path):
     view, told = View(), []
     node = node_of(tmp_path, view)

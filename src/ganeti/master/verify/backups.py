@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from ganeti.base.errors import NodeCallError
 from ganeti.master.backups import CREATE, schedule_of
 from ganeti.master.verify.findings import WARNING, Finding
 from ganeti.model.objects import BackupSchedule, Instance, Node
@@ -15,9 +16,12 @@ def leftovers(view: ConfigView, instances: Collection[Instance], answers: Sequen
     """*instances* are those that no job works on now: a backup of another one may be on its way."""
     at_rest, stores = {instance.uuid for instance in instances}, set[str]()
     for answer in answers:
+        node = view.node(answer.node_uuid).name
         if answer.error is not None:
-            continue  # that the node does not answer is told elsewhere
-        node, shared = view.node(answer.node_uuid).name, answer.value.shared
+            if not isinstance(answer.error, NodeCallError):  # one that does not answer at all is told elsewhere
+                yield Finding("ENODESETUP", node, f"its backups cannot be listed: {answer.error}", WARNING)
+            continue
+        shared = answer.value.shared
         store = answer.value.identity or shared
         if store in stores:
             continue  # another node has told of it

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Verification tells of backups that schedules ask for and that nobody makes."""
+"""Verification tells of backups that schedules ask for and that nobody makes, and of places that cannot be read."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 from tests.fakes.sample_cluster import add_instance, configuration
 
-from ganeti.master.verify.backups import missing
+from ganeti.base.errors import BlockDeviceError, NodeUnreachableError
+from ganeti.master.verify.backups import leftovers, missing
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import BACKUPS_KEY, Backups, BackupSchedule
+from ganeti.ports.nodes import NodeAnswer
 
 NIGHTLY = BackupSchedule(name="nightly", scope="cluster", node="uuid-node3", interval_s=86400, keep=7)
 
@@ -45,3 +47,13 @@ def test_a_schedule_whose_node_is_away_is_told_once() -> None:
     config.remove("nodes", "uuid-node3")
     ((severity, sentence),) = told(config)
     assert severity == "ERROR" and "a node that does not exist" in sentence
+
+
+def test_a_node_whose_place_for_backups_cannot_be_read_is_told() -> None:
+    answers = [
+        NodeAnswer("uuid-node1", error=NodeUnreachableError("Node node1 cannot be reached")),
+        NodeAnswer("uuid-node3", error=BlockDeviceError("Node node3: No file system is mounted at /mnt/backups")),
+    ]
+    [found] = leftovers(configuration(), [], answers)
+    assert (found.code, found.name, found.severity) == ("ENODESETUP", "node3", "WARNING")
+    assert found.message == "its backups cannot be listed: Node node3: No file system is mounted at /mnt/backups"

@@ -11,7 +11,7 @@ from ganeti.base.paths import Paths
 from ganeti.cli import jobs
 from ganeti.cli.commands import plain
 from ganeti.cli.failures import Failure
-from ganeti.cli.invocation import out
+from ganeti.cli.invocation import err, out
 from ganeti.cli.tabular import print_table
 
 TYPE_CHECKING = False
@@ -26,7 +26,10 @@ _TO_THE_RIGHT = [False, False, False, False, True, True, False, False]
 
 def history(call: Invocation) -> int:
     """Of each backup where it is, what it takes, and when it was booted last."""
-    rows = jobs.ask(call, {"OP_ID": call.command.op_id, **call.parameters()})
+    log: list[Any] = []
+    rows = jobs.ask(call, {"OP_ID": call.command.op_id, **call.parameters()}, log)
+    for _, _, _, content in log:
+        err(str(content))
     now_s = time.time()
     lines = [_line(row, now_s) for row in rows if not row["fault"]]
     print_table(_HEADINGS, _TO_THE_RIGHT, lines, headers=True, separator=None)

@@ -64,10 +64,15 @@ class Found:
     unusable: list[Unusable]
     unfinished: list[tuple[str, str, str]]
     """Name of the node, UUID of the instance, id."""
-    silent: list[str]
-    """Sentences about nodes that could not say."""
+    silent: dict[str, str]
+    """Why a node could not say, by its UUID."""
     stores: dict[str, str] = field(default_factory=dict)
     """Identities of stores, by the UUIDs of the nodes that use them: several nodes may have one."""
+
+    @property
+    def left_out(self) -> str:
+        """What a sentence ends with about backups that were not found: they may be on nodes that could not say."""
+        return f" ({'; '.join(self.silent.values())})" if self.silent else ""
 
     def of(self, instance_uuid: str) -> list[Known]:
         return [each for each in self.backups if each.backup.instance_uuid == instance_uuid]
@@ -77,11 +82,11 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
     """All backups of all nodes that are not offline; those in a store of several nodes count for the first of them."""
     nodes = [node.uuid for node in view.nodes() if not node.offline]
     keys = view.backups.keys
-    found = Found([], [], [], [])
+    found = Found([], [], [], {})
     for answer in await ask_many(ctx.nodes, nodes, BackupList()):
         name = view.node(answer.node_uuid).name
         if answer.error is not None:
-            found.silent.append(f"node {name}: {answer.error}")
+            found.silent[answer.node_uuid] = str(answer.error)
             continue
         store = answer.value.identity or answer.value.shared
         known = store in found.stores.values()
@@ -153,10 +158,9 @@ def choose(found: Found, view: ConfigView, name: str, backup_id: str | None) -> 
         known = [each for each in known if each.backup.id == backup_id]
     if not known:
         what = f"has no backup {shown(backup_id)}" if backup_id else "has no backup"
-        away = f" ({'; '.join(found.silent)})" if found.silent else ""
         bad_ones = [f"{bad.id} on {bad.node_name}: {bad.why}" for bad in found.unusable if bad.instance_uuid in uuids]
         damaged = f" that can be used ({'; '.join(bad_ones)})" if bad_ones else ""
-        raise PrerequisiteError(f"Instance {shown(name)} {what}{damaged}{away}: {HISTORY}", UNKNOWN_ENTITY)
+        raise PrerequisiteError(f"Instance {shown(name)} {what}{damaged}{found.left_out}: {HISTORY}", UNKNOWN_ENTITY)
     if len({each.backup.instance_uuid for each in known}) > 1:
         raise PrerequisiteError(
             f"Several instances were called {shown(name)}: choose a backup by its id, {HISTORY}", UNKNOWN_ENTITY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
+from ganeti.base.errors import ENVIRONMENT_ERROR, WRONG_INPUT, WRONG_STATE, ExecutionError, PrerequisiteError
 from ganeti.master.backups import RecordBackup
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
@@ -124,10 +124,13 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             keeper = view.node(of_instance[-1].node_uuid)
         else:
             raise PrerequisiteError(
-                f"Instance {instance.name} has no backup yet, so say which node keeps it: add -n NODE", WRONG_INPUT
+                f"Instance {instance.name} has no backup yet{backups.left_out}, so say which node keeps it: add -n NODE",
+                WRONG_INPUT,
             )
         if keeper.offline:
             raise PrerequisiteError(f"Node {keeper.name} is offline: choose another node", WRONG_STATE)
+        if (fault := backups.silent.get(keeper.uuid)) is not None:
+            raise PrerequisiteError(f"Node {keeper.name} cannot keep a backup now: {fault}", ENVIRONMENT_ERROR)
         older = [each for each in of_instance if each.is_within_reach_of(keeper.uuid, backups.stores)]
         if older and (latest := max(older, key=lambda each: each.backup.created)).backup.created > ctx.clock.now_s():
             ctx.log.warning(

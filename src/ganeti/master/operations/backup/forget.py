@@ -82,9 +82,8 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         found = await find_backups(ctx, view)
         uuids = of_name(found, view, self.instance_name)
         if not uuids:
-            away = f" ({'; '.join(found.silent)})" if found.silent else ""
             raise PrerequisiteError(
-                f"There is no instance {shown(self.instance_name)}, nor a backup of one{away}: {HISTORY}",
+                f"There is no instance {shown(self.instance_name)}, nor a backup of one{found.left_out}: {HISTORY}",
                 UNKNOWN_ENTITY,
             )
         own = [each for each in found.backups if each.backup.instance_uuid in uuids]

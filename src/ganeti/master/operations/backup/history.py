@@ -46,7 +46,7 @@ class ListBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_unknow
         return facts
 
     async def execute(self, checked: Found, ctx: OperationContext) -> list[Row]:
-        for sentence in checked.silent:
+        for sentence in checked.silent.values():
             ctx.log.warning(f"Backups may be left out: {sentence}")
         view = ctx.config.view()
         wanted = None if self.instance_name is None else self._wanted(checked, view, self.instance_name)
@@ -60,9 +60,9 @@ class ListBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_unknow
         """UUIDs of instances; raises `PrerequisiteError` where none has this name, and no backup is of one."""
         uuids = of_name(found, view, name)
         if not uuids:
-            away = f" ({'; '.join(found.silent)})" if found.silent else ""
             raise PrerequisiteError(
-                f"There is no instance {shown(name)}, nor a backup of one{away}: gnt-backup history lists all backups",
+                f"There is no instance {shown(name)}, nor a backup of one{found.left_out}: gnt-backup history lists all "
+                "backups",
                 UNKNOWN_ENTITY,
             )
         return uuids

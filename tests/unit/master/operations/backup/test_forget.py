@@ -257,6 +257,26 @@ def test_a_new_backup_builds_on_no_damage(kept: Kept, damaged: str) -> None:
     assert chain == [] and "This backup has everything, and builds on none" in ctx.lines[-1]
 
 
+def test_a_node_whose_place_for_backups_is_missing_is_named_before_anything_is_begun(kept: Kept) -> None:
+    """A discard that fails for the same reason would be left behind by every try."""
+    config, ctx = kept.ctx.config.config, kept.ctx
+    made = msgspec.structs.replace(add_instance(config, "new", admin_state="down"), uuid=WEB_UUID, name="web")
+    config.put("instances", WEB_UUID, made)
+    listed = ctx.nodes.handlers["backup_list"]
+
+    def unmounted(node: str) -> Any:
+        if node == KEEPER:
+            raise BlockDeviceError("No file system is mounted at /mnt/backups")
+        return listed(node)
+
+    ctx.nodes.handlers["backup_list"] = unmounted
+    with pytest.raises(PrerequisiteError, match=f"{KEEPER} cannot keep a backup now: No file system is mounted"):
+        run(CreateBackup(instance_name="web", node=KEEPER), ctx)
+    with pytest.raises(PrerequisiteError, match=r"web has no backup yet \(No file system is mounted.*say which node"):
+        run(CreateBackup(instance_name="web"), ctx)
+    assert not [line for line in ctx.lines if "undo" in line]
+
+
 def test_the_history_of_a_name_that_nobody_has_is_refused(kept: Kept) -> None:
     kept.make("b0", "", {0: b"0"})
     assert [row["id"] for row in run(ListBackups(instance_name="web"), kept.ctx)] == ["b0"]

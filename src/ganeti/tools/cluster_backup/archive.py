@@ -7,6 +7,7 @@ import os
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -94,7 +95,7 @@ def reading(path: str) -> Iterator[tuple[Manifest, Iterator[Content]]]:
         with tarfile.open(path, mode="r:gz") as archive:
             manifest = _manifest(archive, path)
             yield manifest, _contents(archive, manifest, path)
-    except (tarfile.TarError, EOFError, OSError, *UNREADABLE_JSON) as err:
+    except (tarfile.TarError, zlib.error, EOFError, OSError, *UNREADABLE_JSON) as err:
         if isinstance(err, FileNotFoundError):
             raise PrerequisiteError(
                 f"There is no file {path}: name one that gnt-cluster backup made", WRONG_INPUT

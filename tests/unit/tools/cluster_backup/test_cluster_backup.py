@@ -93,6 +93,18 @@ def test_a_damaged_one_is_refused(backup: Path, at: float) -> None:
         making.verify(str(backup))
 
 
+def test_one_whose_compressed_bytes_are_damaged_is_refused(backup: Path) -> None:
+    """Wherever a disk has written something else, but in the date and the name that gzip keeps in its header."""
+    data = backup.read_bytes()
+    first = data.index(b"\0", 10) + 1 if data[3] & 8 else 10
+    for position in (*range(3), *range(first, len(data), len(data) // 150), len(data) - 1):
+        for value in (data[position] ^ 0xFF, ord("x")):
+            if value != data[position]:
+                backup.write_bytes(data[:position] + bytes((value,)) + data[position + 1 :])
+                with pytest.raises(PrerequisiteError, match=r"damaged|no backup|lacks"):
+                    making.verify(str(backup))
+
+
 @pytest.mark.parametrize("kept", [0, 10, 200, -100, -1])
 def test_a_truncated_one_is_refused(backup: Path, kept: int) -> None:
     data = backup.read_bytes()

@@ -124,7 +124,8 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             keeper = view.node(of_instance[-1].node_uuid)
         else:
             raise PrerequisiteError(
-                f"Instance {instance.name} has no backup yet{backups.left_out}, so say which node keeps it: add -n NODE",
+                f"Instance {instance.name} has no backup yet{backups.left_out}, so say which node keeps it: add -n "
+                "NODE",
                 WRONG_INPUT,
             )
         if keeper.offline:

@@ -61,8 +61,8 @@ class ListBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_unknow
         uuids = of_name(found, view, name)
         if not uuids:
             raise PrerequisiteError(
-                f"There is no instance {shown(name)}, nor a backup of one{found.left_out}: gnt-backup history lists all "
-                "backups",
+                f"There is no instance {shown(name)}, nor a backup of one{found.left_out}: gnt-backup history lists "
+                "all backups",
                 UNKNOWN_ENTITY,
             )
         return uuids

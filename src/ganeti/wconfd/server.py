@@ -24,7 +24,9 @@ _log = logging.getLogger(__name__)
 _SUBSCRIBER_LAG_BYTES = 64 * 1024 * 1024
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class Request(msgspec.Struct):
+    """Other keys are let through, as in 3.1: clients of LUXI send a version, too."""
+
     method: str
     args: list[Any] = []
 

@@ -117,7 +117,7 @@ def test_an_instance_is_told_as_it_has_become(hooked: HookBed) -> None:
     hooked.run(*add, "--net", "0:ip=none", "web1")
     assert "POST_INSTANCE_NAME" not in hooked.told("node1", "instance-add-pre")
     env = hooked.told("node1", "instance-add-post")
-    assert picked(env, "POST_INSTANCE_STATUS", "POST_INSTANCE_PRIMARY", "ADD_MODE") == ("up", "node1", "create")
+    assert picked(env, "POST_INSTANCE_STATUS", "POST_INSTANCE_PRIMARY", "ADD_MODE") == ("True", "node1", "create")
     hooked.run("gnt-instance", "shutdown", "web1")
     env = hooked.told("node1", "instance-stop-post")
     assert picked(env, "INSTANCE_STATUS", "POST_INSTANCE_STATUS", "POST_TIMEOUT") == ("up", "down", "120")

@@ -2,6 +2,7 @@
 """The standard hook environment of an instance (protocols, section 10)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Hooks
@@ -21,16 +22,12 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
         "INSTANCE_SECONDARIES": " ".join(spec.secondary_nodes),
         "INSTANCE_OS_TYPE": spec.os,
         "INSTANCE_DISK_TEMPLATE": template,
-        "INSTANCE_MEMORY": str(spec.beparams["maxmem"]),
-        "INSTANCE_MINMEM": str(spec.beparams["minmem"]),
-        "INSTANCE_MAXMEM": str(spec.beparams["maxmem"]),
-        "INSTANCE_VCPUS": str(spec.beparams["vcpus"]),
         "INSTANCE_STATUS": instance.admin_state,
         "INSTANCE_HYPERVISOR": spec.hypervisor,
         "INSTANCE_TAGS": " ".join(spec.tags),
         "INSTANCE_DISK_COUNT": str(len(spec.disks)),
         "INSTANCE_NIC_COUNT": str(len(spec.nics)),
-    }
+    } | sizes_told(spec.beparams)
     for disk in spec.disks:
         prefix = f"INSTANCE_DISK{disk.index}"
         env[f"{prefix}_SIZE"] = str(disk.size_mib)
@@ -60,6 +57,16 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
     env.update({f"INSTANCE_BE_{key}": str(value) for key, value in spec.beparams.items()})
     env.update({f"INSTANCE_HV_{key}": str(value) for key, value in spec.hvparams.items()})
     return env
+
+
+def sizes_told(beparams: Mapping[str, Any]) -> dict[str, str]:
+    """Memory and processors under the names that scripts had before there were backend parameters."""
+    return {
+        "INSTANCE_MEMORY": str(beparams["maxmem"]),
+        "INSTANCE_MINMEM": str(beparams["minmem"]),
+        "INSTANCE_MAXMEM": str(beparams["maxmem"]),
+        "INSTANCE_VCPUS": str(beparams["vcpus"]),
+    }
 
 
 def _place(spec: InstanceSpec, disk: DiskSpec) -> dict[str, str]:

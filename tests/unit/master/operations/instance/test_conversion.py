@@ -167,7 +167,8 @@ def test_hooks_are_told_the_new_template(ctx: FakeContext) -> None:
     facts = asyncio.run(operation.gather(ctx, view))  # type: ignore[arg-type]
     hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
     assert hooks is not None
-    assert (hooks.env["NEW_DISK_TEMPLATE"], hooks.env["INSTANCE_DISK_TEMPLATE"]) == ("local", "local")
+    assert hooks.env["NEW_DISK_TEMPLATE"] == "local"
+    assert hooks.env["INSTANCE_DISK_TEMPLATE"] == hooks.env["INSTANCE_DISK0_DEV_TYPE"] == "common"
 
 
 def copies(ctx: FakeContext) -> None:

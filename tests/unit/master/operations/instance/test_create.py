@@ -524,3 +524,12 @@ def test_a_creation_does_not_read_all_instances(ctx: FakeContext) -> None:
     assert run(wanted(pnode="node2", nics=[{}, {}]), ctx) == ["node2"]
     made = [nic.mac for nic in config.find_instance("web1").nics]
     assert macs[1:] == made and macs[0] not in made, "one that is in use is not taken"
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_hooks_are_told_whether_the_instance_is_started(ctx: FakeContext, starts: bool) -> None:
+    operation = wanted(start=True, no_install=not starts, pnode="node1")
+    view = ctx.config.view()
+    facts = asyncio.run(operation.gather(ctx, view))  # type: ignore[arg-type]
+    hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
+    assert hooks is not None and hooks.env["INSTANCE_STATUS"] == str(starts)

@@ -472,13 +472,26 @@ def test_disks_that_one_node_has_stay_there(ctx: FakeContext) -> None:
     assert ctx.config.view().find_instance("web2").primary_node == "uuid-node2"
 
 
-def test_hooks_are_told_the_new_values(ctx: FakeContext) -> None:
-    operation = modify(beparams={"vcpus": 3}, nics=[["add", -1, {}]])
+def test_hooks_are_told_the_new_size_and_nics_and_all_else_as_it_is(ctx: FakeContext) -> None:
+    operation = modify(beparams={"vcpus": 3, "maxmem": 256}, nics=[["add", -1, {}]], os_name="noop+new", offline=True)
+    operation = replace(operation, hvparams={"kernel": "/boot/new"}, disks=[["add", -1, {"size": 64}]])
     view = ctx.config.view()
     facts = asyncio.run(operation.gather(ctx, view))  # type: ignore[arg-type]
     hooks = operation.hooks(view, operation.check(view, facts, ctx))  # type: ignore[arg-type]
     assert hooks is not None
-    assert (hooks.env["INSTANCE_VCPUS"], hooks.env["INSTANCE_NIC_COUNT"], hooks.path) == ("3", "2", "instance-modify")
+    told = {
+        "INSTANCE_VCPUS": "3",
+        "INSTANCE_MAXMEM": "256",
+        "INSTANCE_MEMORY": "256",
+        "INSTANCE_NIC_COUNT": "2",
+        "INSTANCE_BE_vcpus": "1",
+        "INSTANCE_BE_maxmem": "128",
+        "INSTANCE_HV_kernel": "/boot/k",
+        "INSTANCE_OS_TYPE": "noop+default",
+        "INSTANCE_STATUS": "down",
+        "INSTANCE_DISK_COUNT": "1",
+    }
+    assert ({key: hooks.env[key] for key in told}, hooks.path) == (told, "instance-modify")
 
 
 @pytest.mark.parametrize("word", ["none", "default", "", None])

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master import allocation
-from ganeti.master.instance_hooks import instance_hooks
+from ganeti.master.instance_hooks import instance_hooks, sizes_told
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.instance.change import live_changes
@@ -70,6 +70,7 @@ class Checked:
     disks: DiskChanges
     spec: InstanceSpec
     """The instance as it will be."""
+    former: InstanceSpec
     told: modification.Told
     live: LivePlan
     exchanges: bool
@@ -225,6 +226,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             change=modification.difference(old, new, disks, nics.from_pool),
             disks=disks,
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
+            former=instance_spec(view, ctx.catalogue, old),
             told=modification.Told(nics.told, disks.told, told, live.nics, live.disks),
             live=live,
             exchanges=runs,
@@ -238,7 +240,11 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         env = {} if self.runtime_mem is None else {"RUNTIME_MEMORY": str(self.runtime_mem)}
         if self.disk_template:
             env["NEW_DISK_TEMPLATE"] = self.disk_template
-        return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, env)
+        # As in Ganeti, memory, processors and NICs are told as they will be, all else as it is: scripts see by
+        # GANETI_POST_ what has changed.
+        env |= sizes_told(checked.spec.beparams)
+        told = replace(checked.former, nics=checked.spec.nics)
+        return instance_hooks(view, self.hooks_path, told, checked.old, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
         for warning in checked.warnings:

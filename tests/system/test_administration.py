@@ -118,10 +118,10 @@ def test_providers_of_external_storage(bed: FakeBed) -> None:
     for node in ("node1", "node2"):
         bed.run("sh", "-c", make, node=node)
     said = bed.run("gnt-storage", "diagnose", expect=1)
-    assert "Provider: san [global status: invalid]" in said and "  Node: node3, status: not found" in said
+    assert "For nodegroup: default --> invalid" in said and "  Node: node3, status: not found" in said
     bed.run("sh", "-c", make, node="node3")
-    assert "  Nodegroup: default, status: enabled" in bed.run("gnt-storage", "diagnose")
-    assert "    - pool: where disks lie" in bed.run("gnt-storage", "info")
+    assert "  For nodegroup: default --> valid" in bed.run("gnt-storage", "diagnose")
+    assert "      pool: where disks lie" in bed.run("gnt-storage", "info")
 
 
 def test_the_job_queue_tests_itself(bed: FakeBed) -> None:

@@ -17,16 +17,17 @@ def diagnose(call: Invocation) -> int:
     """Show a line for each node; status 1 where not all nodes can use all."""
     whole = True
     for name, nodes, groups in _ask(call, ["name", "node_status", "nodegroup_status"]):
-        valid = all(groups.values())
-        whole = whole and valid
-        out(f"Provider: {name} [global status: {'valid' if valid else 'invalid'}]")
+        whole = whole and all(groups.values())
+        out(f"Provider: {name}")
+        out("---")
         for node, found in nodes.items():
             first, *others = [_definition(*each) for each in found] or ["not found"]
             out(f"  Node: {node}, status: {first}")
             for other in others:
                 out(f"    not used, as it comes later: {other}")
+        out("  --")
         for group, usable in groups.items():
-            out(f"  Nodegroup: {group}, status: {'enabled' if usable else 'disabled'}")
+            out(f"  For nodegroup: {group} --> {'valid' if usable else 'invalid'}")
         out()
     return 0 if whole else 1
 
@@ -37,10 +38,14 @@ def info(call: Invocation) -> int:
     rows = [row for row in _ask(call, ["name", "nodegroup_status", "parameters"]) if not wanted or row[0] in wanted]
     for name, groups, parameters in rows:
         out(f"{name}:")
-        out(f"  - Valid: {all(groups.values())}")
-        out("  - parameters:")
-        for parameter, text in parameters:
-            out(f"    - {parameter}: {text}")
+        usable = [group for group, valid in groups.items() if valid]
+        out("  - Valid for nodegroups:" if usable else "  - Invalid for all nodegroups")
+        for group in usable:
+            out(f"      {group}")
+        if usable:
+            out("  - Supported parameters:")
+            for parameter, text in parameters:
+                out(f"      {parameter}: {text}")
         out()
     missing = [name for name in wanted if name not in {row[0] for row in rows}]
     for name in missing:
@@ -49,7 +54,8 @@ def info(call: Invocation) -> int:
 
 
 def _definition(path: str, valid: bool, fault: str, parameters: list[Any]) -> str:
-    return f"{'valid' if valid else f'invalid - {fault}'} (path: {path})"
+    known = f"parameters: {', '.join(name for name, _ in parameters)}" if parameters else "no parameters"
+    return f"{'valid' if valid else f'invalid - {fault}'} (path: {path}) [{known}]"
 
 
 def _ask(call: Invocation, fields: list[str]) -> list[list[Any]]:

@@ -12,8 +12,8 @@ from ganeti.model.node_calls.scripts import Said
 PIECE_BYTES = 64 * 1024
 LONGEST_LINE = 500
 _KEPT = 200
-_logs: dict[str, str] = {}
-"""Path of the log of each run, by its token."""
+_logs: dict[str, tuple[str, int]] = {}
+"""Path of the log of each run, by its token, and where the run begins in it: runs of one second share a log."""
 
 
 def begin(token: str, log_path: str) -> None:
@@ -21,17 +21,17 @@ def begin(token: str, log_path: str) -> None:
     if token:
         while len(_logs) >= _KEPT:
             del _logs[next(iter(_logs))]
-        _logs[token] = log_path
+        _logs[token] = (log_path, os.path.getsize(log_path) if os.path.exists(log_path) else 0)
 
 
 def said(token: str, offset: int) -> Said:
     """Whole lines that were written after *offset*; a last one without an end counts when nothing follows it."""
-    path = _logs.get(token)
-    if path is None:
+    path, begun_at = _logs.get(token, ("", 0))
+    if not path:
         return Said(lines=[], offset=offset)
     try:
         with open(path, "rb") as log:
-            data = os.pread(log.fileno(), PIECE_BYTES, offset)
+            data = os.pread(log.fileno(), PIECE_BYTES, begun_at + offset)
     except OSError:
         return Said(lines=[], offset=offset, log=path)
     end = data.rfind(b"\n") + 1
@@ -46,8 +46,9 @@ def rest(token: str, offset: int) -> Said:
     found = said(token, offset)
     if found.lines or not found.log:
         return found
-    with open(found.log, "rb") as log:
-        data = os.pread(log.fileno(), PIECE_BYTES, offset)
+    path, begun_at = _logs[token]
+    with open(path, "rb") as log:
+        data = os.pread(log.fileno(), PIECE_BYTES, begun_at + offset)
     last = _shown(data.decode("utf-8", "replace"))
     return Said(lines=[last] if last else [], offset=offset + len(data), log=found.log)
 

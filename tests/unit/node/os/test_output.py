@@ -21,6 +21,17 @@ def test_whole_lines_come_as_they_are_written(tmp_path: Path) -> None:
     assert output.rest("run", found.offset).lines == ["three"]
 
 
+def test_runs_of_one_second_have_a_log_together_and_lines_of_their_own(tmp_path: Path) -> None:
+    log = tmp_path / "export.log"
+    log.write_text("of disk 0\n")
+    output.begin("disk 1", str(log))
+    with log.open("a") as file:
+        file.write("of disk 1\nend")
+    found = output.said("disk 1", 0)
+    assert found.lines == ["of disk 1"]
+    assert output.rest("disk 1", found.offset).lines == ["end"]
+
+
 def test_long_lines_are_cut_and_old_runs_forgotten(tmp_path: Path) -> None:
     log = tmp_path / "add.log"
     output.begin("long", str(log))

@@ -32,6 +32,7 @@ from ganeti.ports.nodes import ask, ask_many
 from ganeti.wire.export_file import Export, decode
 
 Asked = TypeVar("Asked", bound=CreationParameters)
+EXPORT_DIRECTORY = "/srv/ganeti/export"
 IMPORT_TIMEOUT_S = 24 * 3600.0
 
 
@@ -43,6 +44,12 @@ class Source:
     node_name: str
     directory: str
     export: Export
+
+    def told(self) -> dict[str, str]:
+        """What hooks are told, in the form that Ganeti has."""
+        place = posixpath.join(EXPORT_DIRECTORY, self.directory)
+        images = [posixpath.join(place, disk.dump) for disk in self.export.disks if disk.dump]
+        return {"SRC_NODE": self.node_name, "SRC_PATH": place, "SRC_IMAGES": str(images)}
 
 
 def source_locks(asked: CreationParameters, view: ConfigView) -> list[str]:
@@ -139,7 +146,10 @@ def filled(asked: Asked, source: Source, view: ConfigView, catalogue: Catalogue)
 async def import_disks(
     ctx: OperationContext, spec: InstanceSpec, source: Source, compress: str, secret: dict[str, Any], debug: int
 ) -> None:
-    """Open the disks, with their undo, and have the OS fill them from the dumps; they stay open."""
+    """Open the disks, with their undo, and have the OS fill them from the dumps; they stay open.
+
+    The rename script runs under the old name, too, as in Ganeti: addresses of the NICs may have changed.
+    """
     plan = plan_of(ctx, spec)
     await push_undo(ctx, plan.open())
     await open_disks(ctx, plan)
@@ -168,8 +178,7 @@ async def import_disks(
         for index, dump in dumps.items():
             ctx.log.info(f"Copying the dump of disk {index} from {source.node_name}")
             await way.carry(spec, index, dump=Dump(source.directory, dump), receiver_spec=full)
-    if source.export.name != spec.name:
-        await tell_new_name(ctx, full, source.export.name, debug)
+    await tell_new_name(ctx, full, source.export.name, debug)
 
 
 async def _run(ctx: OperationContext, node_uuid: str, request: ImportDump) -> None:

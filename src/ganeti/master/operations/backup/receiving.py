@@ -118,12 +118,8 @@ class Reception:
         ctx.log.info(f"Waiting for {self._sender.instance_name} from its cluster, at most {self._wait_s} s")
         ctx.log.add(REMOTE_IMPORT, {"disks": waiting, "x509_ca": authority})
         await follow(ctx, self._sides, "received", over=lambda state: state.received)
-        if self._sender.instance_name != spec.name:
-            await ask(
-                ctx.nodes,
-                self._node,
-                InstanceRunRename(instance=full, old_name=self._sender.instance_name, debug=debug),
-            )
+        request = InstanceRunRename(instance=full, old_name=self._sender.instance_name, debug=debug)
+        await ask(ctx.nodes, self._node, request)
 
     @property
     def _wait_s(self) -> int:

@@ -14,15 +14,18 @@ _TAKEN_BACK = "default"
 
 
 async def unknown_parameters(
-    ctx: OperationContext, view: ConfigView, asked: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    """Sentences about parameters that definitions on the master do not have; an OS that is not there may have any."""
-    if not asked:
-        return []
+    ctx: OperationContext, view: ConfigView, *asked: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[str], list[str]]:
+    """Problems: parameters that definitions on the master do not have. Notes: an OS that is not there may have any."""
+    if not any(asked):
+        return [], []
     definitions: dict[str, OsStatus] = {}
     for status in await ask(ctx.nodes, view.cluster.master_node, OsDiagnose()):
         definitions.setdefault(status.name, status)
-    return list(_problems(definitions, asked))
+    missing = {name for each in asked for name in each if name.partition("+")[0] not in definitions}
+    where = f"is not on {view.node(view.cluster.master_node).name}: its parameters cannot be checked"
+    problems = [problem for each in asked for problem in _problems(definitions, each)]
+    return problems, [f"OS '{name}' {where}" for name in sorted(missing)]
 
 
 def _problems(definitions: Mapping[str, OsStatus], asked: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

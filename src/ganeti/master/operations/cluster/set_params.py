@@ -182,15 +182,13 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
         """Ask the master for the allocator, and nodes for what parameters, drivers and directories need."""
         if self.hvparams:
             await self._check_on_nodes(ctx, view)
-        problems = await unknown_parameters(ctx, view, self.osparams or {})
-        problems += await unknown_parameters(ctx, view, self.osparams_private_cluster or {})
+        problems, notes = await unknown_parameters(ctx, view, self.osparams or {}, self.osparams_private_cluster or {})
         if self._of_drivers():
             with _refusing():
                 changes = inherited_parameters.read({"hvparams": self.hvparams or {}}, ctx.catalogue)
                 new = replace(view.cluster, **self._driver_values(view, ctx.catalogue))
             new = inherited_parameters.changed(new, changes)
             problems += await drivers.node_problems(ctx, view.cluster, new)
-        notes = []
         command = self.diagnose_data_collector_filename
         if command and data_collectors.is_command(command):
             without = await diagnose_command.missing(ctx, view, command)

@@ -13,6 +13,7 @@ from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
+from ganeti.master.operations.backup.importing import Source
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.wire.export_file import Export, ExportedDisk, encode
 
@@ -205,10 +206,17 @@ def test_who_has_dumps_read_by_another_os_is_told(ctx: FakeContext) -> None:
         )
 
 
+def test_hooks_are_told_the_whole_path_of_the_export_and_its_dumps(ctx: FakeContext) -> None:
+    for directory in ("old.example.com", "/srv/ganeti/export/old.example.com"):
+        told = Source("uuid-node1", "node1", directory, EXPORT).told()
+        assert told["SRC_PATH"] == "/srv/ganeti/export/old.example.com"
+        assert told["SRC_IMAGES"] == "['/srv/ganeti/export/old.example.com/disk0.dump']"
+
+
 def test_under_its_old_name_it_keeps_its_addresses(ctx: FakeContext) -> None:
     instance = make(ctx, instance_name="old.example.com")
     assert instance.nics[0].mac == "aa:00:00:11:22:33"
-    assert "node2 instance_run_rename" not in ctx.story
+    assert "node2 instance_run_rename" in ctx.story, "its other addresses may have changed"
 
 
 def test_what_cannot_be_imported_is_refused(ctx: FakeContext) -> None:

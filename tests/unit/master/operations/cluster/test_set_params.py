@@ -250,6 +250,7 @@ def test_an_os_parameter_that_its_definition_does_not_know_is_refused() -> None:
             modify(ctx, **{what: {"noop": {"rate": "1", "colour": "red"}}})
     modify(ctx, osparams={"noop+small": {"rate": "1", "colour": "default", "os-image": "x"}, "elsewhere": {"a": "b"}})
     assert ctx.config.view().cluster.osparams["noop+small"] == {"rate": "1", "os-image": "x"}
+    assert "OS 'elsewhere' is not on node1: its parameters cannot be checked" in str(ctx.log.lines)
 
 
 def test_what_an_instance_inherits_must_fit_what_it_has_itself() -> None:

@@ -273,10 +273,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         nodes = list(dict.fromkeys([view.cluster.master_node, *checked.node_uuids]))
-        env: dict[str, str] = {"ADD_MODE": self.mode, "INSTANCE_STATUS": str(self.starts)}  # True or False, as in Ganeti
-        if (source := checked.source) is not None:
-            images = [disk.dump for disk in source.export.disks]
-            env |= {"SRC_NODE": source.node_name, "SRC_PATH": source.directory, "SRC_IMAGES": " ".join(images)}
+        env: dict[str, str] = {
+            "ADD_MODE": self.mode,
+            "INSTANCE_STATUS": str(self.starts),
+        }  # True or False, as in Ganeti
+        env |= checked.source.told() if checked.source is not None else {}
         return instance_hooks(view, self.hooks_path, checked.view_spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:

@@ -54,11 +54,21 @@ _READER_PATIENCE_MS = 5000
 
 
 _CORRUPT = (11, 26)
+_UNUSABLE = (3, 5, 6, 7, 8, 10, 13, 14)
+"""SQLite's codes for a lack of rights, locks, memory and room, a read-only file, and a failing disk."""
+_UNREADABLE = (266, 522)
+"""What a failing disk gives no more, or not whole, is damaged."""
 
 
 def is_corrupt(err: BaseException | None) -> bool:
     """Whether SQLite has found the file to be damaged, or no database at all."""
     return getattr(err, "sqlite_errorcode", 0) & 0xFF in _CORRUPT
+
+
+def is_of_file_system(err: BaseException | None) -> bool:
+    """Whether there was no room for the database, or no leave to use it: what it holds may be whole."""
+    code = getattr(err, "sqlite_errorcode", 0)
+    return isinstance(err, OSError) or (code & 0xFF in _UNUSABLE and code not in _UNREADABLE)
 
 
 @contextmanager

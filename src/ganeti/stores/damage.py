@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from ganeti.base.errors import ConfigurationError, ConfigVerifyError, GanetiError, LockError
 from ganeti.base.paths import Paths
-from ganeti.stores.config_store import SqliteStore
+from ganeti.stores.config_store import SqliteStore, is_of_file_system
 from ganeti.system.daemonize import DaemonRefused
 
 _TOLD = "move it away"
@@ -27,6 +27,11 @@ def damage_of_configuration(paths: Paths) -> Iterator[None]:
     except (DaemonRefused, ConfigVerifyError, OSError):
         raise
     except Exception as err:
+        if isinstance(err, ConfigurationError) and is_of_file_system(err.__cause__):
+            raise ConfigurationError(
+                f"{err}: see that the file system of {paths.data_dir} has room and can be written, then start again; "
+                "nothing is to be removed"
+            ) from err
         said = str(err) if isinstance(err, GanetiError) else f"{type(err).__name__}: {err}"
         database_fault = _fault_in_database(paths.config_database)
         if database_fault is not None and _TOLD not in database_fault:

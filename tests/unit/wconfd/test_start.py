@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How a start ends: import, refusal with its exit status, mastership."""
 
+import errno
 import json
 import os
 import sqlite3
@@ -20,6 +21,7 @@ from ganeti.master.config.store import Loaded
 from ganeti.model.configuration import Configuration
 from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import KINDS
+from ganeti.stores.damage import damage_of_configuration
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
 from ganeti.wconfd import start as wconfd_start
@@ -30,6 +32,12 @@ from ganeti.wconfd.start import Opened, check_master, open_configuration
 def root():
     with fast_directory() as path:
         yield path
+
+
+def sqlite_error(sentence: str, code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(sentence)
+    error.sqlite_errorcode = code
+    return error
 
 
 def golden_config() -> Configuration:
@@ -120,6 +128,33 @@ def test_a_file_that_cannot_be_taken_over_refuses_the_start(root, text, error, c
     with pytest.raises(error, match=complaint):
         open_configuration(paths)
     assert Path(paths.config_file).read_text() == text
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        OSError(errno.EROFS, "Read-only file system"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        sqlite_error("database or disk is full", sqlite3.SQLITE_FULL),
+        sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_SHMSIZE),
+        sqlite_error("attempt to write a readonly database", sqlite3.SQLITE_READONLY),
+    ],
+)
+def test_a_file_system_that_refuses_is_no_damage(root, fault):
+    """Nobody is to move a whole database away because there was no room to open it."""
+    paths = prepare(root)
+    open_configuration(paths).store.close()
+    with pytest.raises(ConfigurationError) as caught, damage_of_configuration(paths):
+        raise ConfigurationError(f"The configuration database cannot be opened: {fault}") from fault
+    assert "nothing is to be removed" in str(caught.value)
+    assert "damaged" not in str(caught.value)
+
+
+def test_a_database_that_cannot_be_read_whole_is_damaged(root):
+    paths = prepare(root)
+    Path(paths.config_database).write_bytes(b"no database at all" * 1000)
+    with pytest.raises(ConfigurationError, match="is damaged .* move it away"), damage_of_configuration(paths):
+        open_configuration(paths)
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_who_asks_why_a_job_does_not_end_is_told_of_the_disk(bed):
         return str(bed.master.luxi("ExplainJob", job_id))
 
     bed.master.until(lambda: "waits to write down what it has done" in told(), "it meets the lack")
-    assert "could not be written (No space left on device): free some space where" in told()
+    assert "could not be written (No space left on device): see that the file system of" in told()
     bed.disk.free()
     assert bed.master.wait(job_id).status == "success"
     bed.check()

@@ -40,6 +40,8 @@ The wire form of 3.1 is ``[class name, arguments]``; both directions are here.
 
 from __future__ import annotations
 
+import errno
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # commands would start 10 ms later
     from collections.abc import Sequence
@@ -49,6 +51,12 @@ UNREADABLE_JSON = (ValueError, RecursionError)
 """What decoding raises for a text that is no JSON, no UTF-8 (`UnicodeDecodeError`), of another type, or nested too
 deeply; `msgspec.DecodeError` alone is not all of it."""
 
+_NO_ROOM = "make room on its file system"
+_REMEDIES = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EROFS: "mend its file system and have it mounted for writing again",
+}
 RESOLVER_ERROR = "resolver_error"
 INSUFFICIENT_RESOURCES = "insufficient_resources"
 TEMPORARILY_INSUFFICIENT = "temp_insufficient_resources"
@@ -260,6 +268,13 @@ class TransportError(GanetiError):
 
 class CommandError(GanetiError):
     wire_name = "CommandError"
+
+
+def refusal_of_system(err: OSError) -> str:
+    """What the operating system refused, of which file, and what helps, without a full stop."""
+    where = f"{err.filename}: " if err.filename else ""
+    remedy = _REMEDIES.get(err.errno or 0)
+    return f"{where}{err.strerror or err}{f'; {remedy}' if remedy else ''}"
 
 
 def _by_wire_name() -> dict[str, type[GanetiError]]:

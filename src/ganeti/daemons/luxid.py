@@ -37,6 +37,7 @@ from ganeti.luxid.server import LuxiServer
 from ganeti.master.locks.owners import Owner
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.node.catalogue import build_catalogue
+from ganeti.stores.job_files import JobFiles
 from ganeti.system.daemonize import Daemon, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import Environment
 from ganeti.system.event_loop import Background
@@ -73,6 +74,8 @@ def make_parser() -> argparse.ArgumentParser:
 async def serve(daemon: Daemon, spawner: SpawnerClient) -> None:
     async with as_master(daemon) as given:
         paths = daemon.environment.paths
+        JobFiles(paths).prepare()
+        daemon.hold_alone(paths.queue_dir)
         if not daemon.options.no_voting and not paths.root:  # the command that starts it so takes the address itself
             address = take_address(paths, given.follower.configuration.cluster, given.nodes)
             given.background.start(address, "taking the cluster's address")

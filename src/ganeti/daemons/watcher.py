@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError
+from ganeti.base.errors import EXIT_NOT_MASTER, CommandError, GanetiError, UnitParseError, refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.base.units import parse_duration_s
 from ganeti.bootstrap.demanded_daemons import demanded
@@ -25,7 +25,7 @@ from ganeti.daemons.watcher_master import MasterWork
 from ganeti.daemons.watcher_remote_api import RemoteApi
 from ganeti.model.node_calls.programs import Phase
 from ganeti.node.local_hooks import OwnHooks, scripts_in
-from ganeti.system.accounts import LOG_DIR_MODE
+from ganeti.system.accounts import LOG_DIR_MODE, make_shared_directory
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
 from ganeti.system.logs import set_up_logs
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _is_node(paths) and not has_joining(paths):
         return 0  # no node of a cluster, so nothing to watch
     try:
-        os.makedirs(paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
+        make_shared_directory(paths.log_dir, LOG_DIR_MODE)
         set_up_logs(NAME, paths.log_dir, debug=bool(options.debug), foreground=bool(options.debug))
         _end_joining(environment)
         if not _is_node(paths):
@@ -61,8 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 0 if options.nodegroup is None else EXIT_WATCHED
             return _watch(environment, options, job_age_s, lock.release)
     except (GanetiError, OSError) as err:
-        _log.error("%s", err)
-        print(f"{NAME}: {err}", file=sys.stderr)
+        sentence = refusal_of_system(err) if isinstance(err, OSError) else str(err)
+        _log.error("%s", sentence)
+        print(f"{NAME}: {sentence}", file=sys.stderr)
         return 1
 
 

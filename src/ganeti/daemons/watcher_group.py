@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, TransportError
+from ganeti.base.errors import GanetiError, TransportError, refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, follow
 from ganeti.daemons.watcher_disks import DiskWork
@@ -91,7 +91,7 @@ class GroupWork:
         if self._uuid not in self._groups():
             _log.info("group %s was removed: nothing is left to do", self._uuid)
             return
-        self._write_status(now)
+        self._tell_status(now)
         if now.down and (why := self._held_back()):
             _log.info("group %s: nothing is started: %s", self._uuid, why)
             return
@@ -104,7 +104,7 @@ class GroupWork:
         jobs = [_start_job(name) for name in decision.start] + [_mark_job(name) for name in decision.shut_down]
         if jobs:
             self._submit(jobs, before, decision.state, decision.shut_down)
-            self._write_status(self._look())
+            self._tell_status(self._look())
 
     # How things are
 
@@ -203,6 +203,13 @@ class GroupWork:
     def _save(self, before: WatcherState, after: WatcherState) -> None:
         if after != before:
             write_atomically(data_file(self._paths, self._uuid), msgspec.json.encode(after), mode=0o600)
+
+    def _tell_status(self, now: GroupNow) -> None:
+        """Where there is no room for the files, instances are started all the same."""
+        try:
+            self._write_status(now)
+        except OSError as err:
+            _log.error("group %s: how its instances are is not written: %s", self._uuid, refusal_of_system(err))
 
     def _write_status(self, now: GroupNow) -> None:
         """The group's own files, where 3.1 has it and where S1.62 wants it, and that of all groups."""

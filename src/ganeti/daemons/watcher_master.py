@@ -19,6 +19,7 @@ from ganeti.base.errors import (
     GanetiError,
     PrerequisiteError,
     TransportError,
+    refusal_of_system,
 )
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.node_call import ask_node
@@ -221,7 +222,7 @@ class MasterWork:
             let_go()
             status = make(uuid).run()
         except (GanetiError, OSError) as err:
-            _log.error("group %s: %s", uuid, err)
+            _log.error("group %s: %s", uuid, refusal_of_system(err) if isinstance(err, OSError) else err)
         except Exception:
             _log.exception("group %s", uuid)
         finally:

@@ -69,6 +69,7 @@ class Term:
 async def serve(daemon: Daemon) -> None:
     """Serve until told to stop; where the candidates follow only a new epoch, begin it in the same process."""
     make_directories(daemon.environment.paths)
+    daemon.hold_alone(daemon.environment.paths.data_dir)
     options = daemon.options
     term: Term | None = Term(
         options.epoch,

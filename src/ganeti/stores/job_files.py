@@ -313,5 +313,8 @@ def _write_file(path: str, data: bytes, *, durable: bool) -> None:
             view = view[os.write(descriptor, view) :]
         if durable:
             os.fsync(descriptor)
+    except OSError as err:
+        err.filename = path
+        raise
     finally:
         os.close(descriptor)

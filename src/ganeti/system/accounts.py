@@ -71,6 +71,20 @@ RUN_DIR_MODE, LOG_DIR_MODE = 0o1775, 0o1770
 """All daemons write there; only who owns a file, or the directory, may rename or remove it."""
 
 
+def make_shared_directory(path: str, mode: int) -> None:
+    """Make a directory unless it is there, with *mode* whatever the umask of its first user is. Raises `OSError`."""
+    if os.path.isdir(path):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+        return
+    os.chmod(path, mode)
+
+
 def give_group(path: str, group: str, descriptor: int | None = None) -> None:
     """Let members of *group* use what this process has just made; left alone where nobody has a user of its own.
 

@@ -22,25 +22,24 @@ a word. So whoever started one that is ended as a former master's learns just th
 
 import argparse
 import asyncio
-import fcntl
 import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from types import FrameType
 
-from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError
-from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
+from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError, refusal_of_system
+from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE, make_shared_directory
 from ganeti.system.environment import Environment, read_environment
-from ganeti.system.files import open_among_others
 from ganeti.system.logs import reopen_logs, set_up_logs
 from ganeti.system.pause_points import reach
+from ganeti.system.pid_file import DaemonRefused as DaemonRefused
+from ganeti.system.pid_file import DirectoryHold, PidFile
 
 _log = logging.getLogger(__name__)
-_LOOKS_PASS_S = 0.2
-_LOOK_S = 0.002
+_PID_FILE_S = 5.0
+"""Who finds a daemon by its pid file shall find it again so soon after somebody has removed that."""
 
 DEPOSED = signal.SIGUSR1
 """Ends a daemon as SIGTERM does, because this node is the master no longer: that is its exit status then."""
@@ -48,19 +47,14 @@ DEPOSED = signal.SIGUSR1
 Options = argparse.Namespace
 
 
-class DaemonRefused(GanetiError):
-    """The daemon will not start; *status* is its exit status."""
-
-    def __init__(self, message: str, status: int = EXIT_FAILURE) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Daemon:
     """Handed to a daemon's main coroutine."""
 
-    def __init__(self, name: str, options: Options, environment: Environment, report: "_Report") -> None:
+    def __init__(
+        self, name: str, options: Options, environment: Environment, report: "_Report", pid_file: PidFile
+    ) -> None:
         self.name = name
+        self.pid_file = pid_file
         self.options = options
         self.environment = environment
         self.log = logging.getLogger(name)
@@ -69,6 +63,7 @@ class Daemon:
         self.status = 0
         self.is_ready = False
         self._report = report
+        self._hold: DirectoryHold | None = None
 
     def ready(self) -> None:
         """The daemon serves: let the command that started it return."""
@@ -80,6 +75,10 @@ class Daemon:
         """End as if told to by a signal, with this exit status."""
         self.status = status
         self.stopping.set()
+
+    def hold_alone(self, directory: str) -> None:
+        """Raise `DaemonRefused` while another daemon of this kind works on *directory*, whose pid file is gone."""
+        self._hold = DirectoryHold(self.name, directory)
 
     def hang_up(self) -> None:
         reopen_logs()
@@ -110,17 +109,18 @@ def run_daemon(
     before_loop: Callable[[Environment], None] | None = None,
 ) -> int:
     """Run *main* as a daemon until it returns; gives the exit status of this process."""
+    _open_standard_descriptors()
     environment = read_environment()
     report = _Report()
     if not options.foreground:
         _leave_terminal(name, report)
     early = _EarlySignals()
     try:
-        os.makedirs(environment.paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
+        make_shared_directory(environment.paths.run_dir, RUN_DIR_MODE)
         pid_file = PidFile(environment.paths.pid_file(name))
     except (OSError, GanetiError) as err:
         return _refuse(name, report, err)
-    daemon = Daemon(name, options, environment, report)
+    daemon = Daemon(name, options, environment, report, pid_file)
     try:
         failure = _live(daemon, main, before_loop, early)
     finally:
@@ -140,7 +140,7 @@ def _live(
     """Gives why it could not, or did not end as it should."""
     environment, options = daemon.environment, daemon.options
     try:
-        os.makedirs(environment.paths.log_dir, mode=LOG_DIR_MODE, exist_ok=True)
+        make_shared_directory(environment.paths.log_dir, LOG_DIR_MODE)
         set_up_logs(
             daemon.name,
             environment.paths.log_dir,
@@ -182,6 +182,7 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]], 
         handlers[number]()
     _log.info("%s starts", daemon.name)
     reach(f"{daemon.name}-starting")
+    keeping = asyncio.ensure_future(_keep_pid_file(daemon))
     try:
         await work
     except asyncio.CancelledError:
@@ -192,10 +193,22 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]], 
             raise
         _log.info("%s failed as it was told to end: %s", daemon.name, err)
     finally:
+        keeping.cancel()
         # The loop's end gives signals their defaults back. No process is started any more that would inherit this.
         signal.pthread_sigmask(signal.SIG_BLOCK, handlers)
     if not daemon.is_ready:
         raise _ended_early(daemon)
+
+
+async def _keep_pid_file(daemon: Daemon) -> None:
+    """Put it back where somebody has removed it: else nobody could stop the daemon, and a second one might start."""
+    while True:
+        await asyncio.sleep(_PID_FILE_S)
+        try:
+            if daemon.pid_file.keep():
+                _log.warning("the pid file was removed while %s ran: it is there again", daemon.name)
+        except (OSError, DaemonRefused) as err:
+            _log.debug("the pid file cannot be put back now: %s", err)
 
 
 def _ended_early(daemon: Daemon) -> DaemonRefused:
@@ -222,61 +235,10 @@ def _refuse(name: str, report: "_Report", err: Exception) -> int:
     status = err.status if isinstance(err, DaemonRefused) else EXIT_FAILURE
     if isinstance(err, DeposedError):
         status = err.exit_status
-    _log.error("%s does not run: %s", name, err)
-    report.send(status, f"{name}: {err}")
+    sentence = refusal_of_system(err) if isinstance(err, OSError) else str(err)
+    _log.error("%s does not run: %s", name, sentence)
+    report.send(status, f"{name}: {sentence}")
     return status
-
-
-class PidFile:
-    """Holds the daemon's process id, and a lock on itself for as long as the daemon lives.
-
-    Forked children let go of the lock, so that it says nothing but whether the daemon lives.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = self._open_and_lock()
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
-        os.register_at_fork(after_in_child=self._close)
-
-    def remove(self) -> None:
-        """Remove the file while it is still locked, then let go."""
-        os.unlink(self._path)
-        self._close()
-
-    def _open_and_lock(self) -> int:
-        while True:
-            descriptor = open_among_others(self._path, os.O_RDWR, 0o644)
-            try:
-                _lock(descriptor)
-            except BlockingIOError as err:
-                holder = os.read(descriptor, 32).decode(errors="replace").strip()
-                os.close(descriptor)
-                raise DaemonRefused(f"it runs already, with process id {holder or 'unknown'}") from err
-            try:
-                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
-                    return descriptor
-            except FileNotFoundError:
-                pass
-            os.close(descriptor)  # removed by its last holder while we were opening it
-
-    def _close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _lock(descriptor: int) -> None:
-    """Lock, and let pass who only looks whether the daemon runs; raises `BlockingIOError` if one does."""
-    deadline = time.monotonic() + _LOOKS_PASS_S
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_LOOK_S)
 
 
 class _Report:
@@ -301,6 +263,13 @@ class _Report:
                 os.close(descriptor)
         elif sentence:
             print(sentence, file=sys.stderr, flush=True)
+
+
+def _open_standard_descriptors() -> None:
+    """Where a starter has closed them, a file or pipe of the daemon's own would get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _leave_terminal(name: str, report: _Report) -> None:

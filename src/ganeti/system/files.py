@@ -23,7 +23,7 @@ def write_atomically(
     """Replace *path* by *data*: written beside it, synced, renamed, directory synced.
 
     *owner* is (user id, group id), -1 for "as it is". Without *durable* nothing is synced: the file survives the
-    death of this process, not that of the machine. Raises `OSError`; the old file is then untouched.
+    death of this process, not that of the machine. Raises `OSError` naming *path*; the old file is then untouched.
     """
     with replaced(path, mode=mode, owner=owner, durable=durable) as descriptor:
         write_all(descriptor, data)
@@ -59,8 +59,10 @@ def replaced(
     """
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    is_made = False
     try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        is_made = True
         try:
             yield descriptor
             os.fchmod(descriptor, mode)
@@ -71,8 +73,13 @@ def replaced(
         finally:
             os.close(descriptor)
         os.rename(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as err:
+        if is_made:
+            os.unlink(temporary)
+        if isinstance(err, OSError) and err.filename in (None, temporary):
+            err.filename = (
+                path  # a write does not say which file it was of, and the other name means nothing to anybody
+            )
         raise
     if durable:
         sync_directory(directory)

@@ -13,6 +13,7 @@ from ganeti.base.terminal import harmless
 from ganeti.system.accounts import DAEMONS, give_group
 from ganeti.system.files import open_among_others
 
+_log = logging.getLogger(__name__)
 _BASES = {
     "ganeti-noded": "node-daemon",
     "ganeti-wconfd": "wconf-daemon",
@@ -58,10 +59,14 @@ def _line(text: str) -> str:
 
 
 class ReopeningHandler(logging.StreamHandler[TextIO]):
-    """Appends to a file of mode 0600; `reopen` follows a rotation."""
+    """Appends to a file of mode 0600; `reopen` follows a rotation.
+
+    On a full disk lines are lost, and whoever started the program hears of it once: no work fails for want of its log.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._has_failed = False
         super().__init__(self._open())
 
     def _open(self) -> TextIO:
@@ -71,13 +76,32 @@ class ReopeningHandler(logging.StreamHandler[TextIO]):
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def reopen(self) -> None:
-        old = self.setStream(self._open())
+        """Keeps the old file where the new one cannot be opened."""
+        try:
+            old = self.setStream(self._open())
+        except OSError as err:
+            _log.error("the log goes on in the old file: %s cannot be opened: %s", self.path, err.strerror)
+            return
         if old is not None:
-            old.close()
+            _close(old)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        err = sys.exc_info()[1]
+        if not isinstance(err, OSError):
+            super().handleError(record)
+        elif not self._has_failed:
+            self._has_failed = True
+            with suppress(OSError, ValueError, AttributeError):  # nobody may listen there either
+                print(f"{self.path} cannot be written: {err.strerror}; lines are lost", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        self.stream.close()
+        _close(self.stream)
         super().close()
+
+
+def _close(stream: TextIO) -> None:
+    with suppress(OSError):  # what it still holds back has no room
+        stream.close()
 
 
 def log_path(log_dir: str, daemon: str) -> str:

@@ -6,6 +6,7 @@ a client gets a sentence and its connection is closed. Accepting never spins and
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -29,7 +30,7 @@ _IN_LINE_S = 0.02
 _CONNECTIONS_MAX = 8192
 _DESCRIPTORS_WANTED = 32_768
 _DESCRIPTORS_RESERVED = 256
-"""Kept for files, pipes and connections of our own."""
+"""Kept for files, pipes and connections of our own; half of them where there are few."""
 _SOCKETS_A_DAEMON = 2
 _PAUSE_S = 0.5
 _CROWD = 500
@@ -69,8 +70,12 @@ async def _stand_in_line(client: socket.socket, name: str) -> None:
 
 
 def allow_many_connections() -> None:
-    """Raise this process' limit of open descriptors as far as it may go, within reason."""
+    """Raise this process' limit of open descriptors as far as it may go, within reason; root's limits are its own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _DESCRIPTORS_WANTED:
+        with contextlib.suppress(OSError, ValueError):  # the kernel's own limit, or no right to it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_DESCRIPTORS_WANTED, _DESCRIPTORS_WANTED))
+            return
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -81,7 +86,8 @@ def most_connections() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _CONNECTIONS_MAX
-    return max(1, min(_CONNECTIONS_MAX, (soft - _DESCRIPTORS_RESERVED) // _SOCKETS_A_DAEMON))
+    reserved = min(_DESCRIPTORS_RESERVED, soft // 2)
+    return max(1, min(_CONNECTIONS_MAX, (soft - reserved) // _SOCKETS_A_DAEMON))
 
 
 class UnixServer:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from ganeti.base.errors import refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         set_up_logs(f"{_LOG_DIRECTORY[what]}-{time.strftime('%Y-%m-%dT%H_%M_%S')}", directory)
         return _clean(environment, what, time.time() - KEPT_S)
     except OSError as err:
-        print(f"{NAME}: {err}", file=sys.stderr)
+        print(f"{NAME}: {refusal_of_system(err)}", file=sys.stderr)
         return 1
 
 

@@ -131,7 +131,7 @@ class Node:
     @contextmanager
     def _start_lock(self, daemon: str) -> Iterator[None]:
         """One start at a time: a second daemon would fail because of a first that may then refuse to run itself."""
-        os.makedirs(self.paths.run_dir, mode=RUN_DIR_MODE, exist_ok=True)
+        accounts.make_shared_directory(self.paths.run_dir, RUN_DIR_MODE)
         descriptor = open_among_others(f"{self.paths.run_dir}/{daemon}.start", os.O_RDWR, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -47,6 +47,22 @@ class News:
     effects: list[Effect] = field(default_factory=list)
 
 
+class Lack:
+    """Tells the log when a file cannot be written, and when it can again, though it is tried every two seconds."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._told: str | None = None
+
+    def tell(self, why: str | None) -> None:
+        """*why* the last try failed; None if it did not."""
+        if why is not None and why != self._told:
+            _log.error("%s cannot be written: %s", self._path, why)
+        elif why is None and self._told is not None:
+            _log.info("%s can be written again", self._path)
+        self._told = why
+
+
 class LockService:
     """One table, its file, and those who wait."""
 
@@ -66,6 +82,7 @@ class LockService:
         self._waiting: dict[Owner, asyncio.Future[None]] = {}
         self._news = News(1)
         self._saving: asyncio.Future[None] | None = None
+        self._lack = Lack(self._path)
         self.choosers: dict[asyncio.Future[None], None] = {}
 
     async def apply(self, change: Change) -> Change:
@@ -280,13 +297,14 @@ class LockService:
             if news.effects:
                 self._journal.write(news.time_s, news.effects)
         except OSError as err:
-            _log.error("%s cannot be written: %s", self._path, err.strerror)
+            self._lack.tell(err.strerror or str(err))
             if not saving.done():
                 saving.set_exception(
-                    LockError(f"{self._path} cannot be written ({err.strerror}): free some space first")
+                    LockError(f"{self._path} cannot be written ({err.strerror}): see that its file system has room")
                 )
                 saving.exception()  # perhaps nobody waits for it
             return
+        self._lack.tell(None)
         self._news = News(news.serial + 1)
         for owner in news.granted:
             waiting = self._waiting.pop(owner, None)

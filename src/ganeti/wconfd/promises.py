@@ -41,7 +41,9 @@ class PromiseService:
                 self._write()
             except OSError as err:
                 self._table.drop(owner)
-                raise LockError(f"{self._path} cannot be written ({err.strerror}): free some space first") from err
+                raise LockError(
+                    f"{self._path} cannot be written ({err.strerror}): see that its file system has room"
+                ) from err
         return refused
 
     def drop(self, owner: Owner) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import logging
@@ -157,6 +158,22 @@ def test_what_is_down_is_started_and_followed_and_then_all_is_looked_at_again(pa
     assert job[0]["reason"][0][:2] == ["gnt:watcher", "restart"]
     assert Path(status_file(paths, GROUP)).read_text() == "web1 running\n"
     assert Path(paths.run_dir, "instance-status").read_text() == "web1 running\n"
+
+
+def test_where_there_is_no_room_to_say_how_instances_are_they_are_started(
+    paths: Paths, down: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = watcher_group.write_atomically
+
+    def without_room(path: str, *arguments: Any, **options: Any) -> None:
+        if "status" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        write(path, *arguments, **options)
+
+    monkeypatch.setattr(watcher_group, "write_atomically", without_room)
+    assert watch(paths) == 0
+    assert "SubmitManyJobs" in down.calls
+    assert f"{status_file(paths, GROUP)}: No space left on device; make room on its file system" in caplog.text
 
 
 WEB1 = "instance/web1"

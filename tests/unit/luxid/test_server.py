@@ -341,9 +341,20 @@ def test_the_limit_of_connections_leaves_descriptors_for_the_rest(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
     assert unix_socket.most_connections() == 384
     raised = []
-    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits))
+
+    def set_as_anybody(which, limits):
+        if limits[1] > 4096:
+            raise ValueError("not allowed to raise maximum limit")
+        raised.append(limits)
+
+    monkeypatch.setattr(resource, "setrlimit", set_as_anybody)
     unix_socket.allow_many_connections()
     assert raised == [(4096, 4096)]
+    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits))
+    unix_socket.allow_many_connections()
+    assert raised[1:] == [(32_768, 32_768)], "root's limits are its own"
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 64))
+    assert unix_socket.most_connections() == 16, "the daemons of a node reach each other with the least limit, too"
 
 
 def test_two_thousand_clients_are_served_side_by_side(tmp_path):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Going into the background: whoever starts a daemon learns how it went, and a second one is refused."""
 
+import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +15,18 @@ from pathlib import Path
 import pytest
 from tests.fakes.wconfd import fast_directory
 
-from ganeti.system.daemonize import DEPOSED, DaemonRefused, PidFile
+from ganeti.base.errors import refusal_of_system
+from ganeti.system.accounts import RUN_DIR_MODE, make_shared_directory
+from ganeti.system.daemonize import DEPOSED
+from ganeti.system.pid_file import DaemonRefused, DirectoryHold, PidFile
 
 PROGRAM = """
 import asyncio, os, signal, sys
 from ganeti.base.errors import ConfigurationError
+from ganeti.system import daemonize
 from ganeti.system.daemonize import DEPOSED, DaemonRefused, daemon_parser, parse_options, run_daemon
+
+daemonize._PID_FILE_S = 0.01
 
 def before_loop(environment):
     early = sys.argv[2] if sys.argv[1:2] == ["-b"] else ""
@@ -234,3 +242,73 @@ def test_who_only_looks_whether_a_daemon_runs_does_not_keep_it_from_starting(tmp
     with pytest.raises(DaemonRefused, match=f"it runs already, with process id {os.getpid()}"):
         PidFile(str(path))
     pid_file.remove()
+
+
+def closed_descriptors() -> None:
+    for descriptor in range(3):
+        os.close(descriptor)
+
+
+def test_a_starter_without_standard_descriptors_hears_that_the_daemon_serves(root):
+    environment = {**os.environ, "GANETI_ROOTDIR": str(root), "GANETI_HOSTNAME": "node1"}
+    starting = subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, preexec_fn=closed_descriptors)
+    assert starting.wait(30) == 0
+    pid = int((root / PID).read_text())
+    assert {os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)} == {"/dev/null"}
+
+
+def test_a_pid_file_that_was_removed_comes_back(root):
+    assert start(root).returncode == 0
+    pid = int((root / PID).read_text())
+    (root / PID).unlink()
+    until(lambda: (root / PID).exists() and (root / PID).read_text() == f"{pid}\n")
+    assert start(root).stderr == f"ganeti-tried: it runs already, with process id {pid}\n"
+    shutil.rmtree(root / "run/ganeti")
+    until(lambda: (root / PID).exists() and (root / PID).read_text() == f"{pid}\n")
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: not (root / PID).exists())
+
+
+def test_a_pid_file_that_another_daemon_holds_is_left_alone(tmp_path):
+    path = tmp_path / "tried.pid"
+    before = PidFile(str(path))
+    path.unlink()
+    after = PidFile(str(path))
+    assert not before.keep()
+    after.remove()
+    assert before.keep()
+    before.remove()
+    before.remove()
+
+
+def test_one_daemon_of_a_kind_works_on_a_directory_whatever_is_removed(tmp_path):
+    held = subprocess.Popen(["flock", "--no-fork", str(tmp_path), "sleep", "60"])
+    try:
+        until(lambda: subprocess.run(["flock", "-n", str(tmp_path), "true"], check=False).returncode)
+        with pytest.raises(DaemonRefused, match=rf"process {held.pid}, works on .* \(kill {held.pid}\)"):
+            DirectoryHold("ganeti-tried", str(tmp_path))
+    finally:
+        held.kill()
+        held.wait(10)
+    DirectoryHold("ganeti-tried", str(tmp_path))
+
+
+def test_a_pid_file_without_room_names_itself(monkeypatch, tmp_path):
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        PidFile(str(tmp_path / "tried.pid"))
+    assert refusal_of_system(caught.value) == (
+        f"{tmp_path}/tried.pid: No space left on device; make room on its file system"
+    )
+
+
+def test_the_directory_of_all_daemons_has_its_mode_whatever_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        make_shared_directory(f"{tmp_path}/run/ganeti", RUN_DIR_MODE)
+    finally:
+        os.umask(before)
+    assert os.stat(tmp_path / "run/ganeti").st_mode & 0o7777 == RUN_DIR_MODE

@@ -35,10 +35,16 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         write_atomically(str(path), b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_that_cannot_be_made_is_named_and_not_the_one_beside_it(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write_atomically(f"{tmp_path}/nothing/file", b"new")
+    assert caught.value.filename == f"{tmp_path}/nothing/file"
 
 
 def test_the_content_is_synced_before_the_name_and_the_directory_after(tmp_path, monkeypatch):

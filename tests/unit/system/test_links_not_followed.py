@@ -16,10 +16,10 @@ from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_lock import WatcherLock
 from ganeti.node.actions.files import ssconf_lock
 from ganeti.noded.world import RealNodeWorld
-from ganeti.system.daemonize import PidFile
 from ganeti.system.files import open_among_others, open_lock
 from ganeti.system.flight_record import FlightRecord
 from ganeti.system.logs import ReopeningHandler
+from ganeti.system.pid_file import PidFile
 
 
 def _open_log(place: Path) -> None:

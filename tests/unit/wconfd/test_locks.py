@@ -245,7 +245,7 @@ def test_a_lock_is_on_disk_before_it_is_granted(root):
     run(scenario, root)
 
 
-def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch):
+def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch, caplog):
     monkeypatch.setattr(wconfd_locks, "PROBE_BLOCKERS_EVERY_S", 0.02)
     full = [True]
     write = lock_journal.write_atomically
@@ -267,7 +267,9 @@ def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch):
         full[0] = True
         os.unlink(path)
         for _ in range(2):
-            with pytest.raises(LockError, match=r"written \(No space left on device\): free some space first"):
+            with pytest.raises(
+                LockError, match=r"written \(No space left on device\): see that its file system has room"
+            ):
                 await client.try_locks(one, [("node/b", "shared")])
             with pytest.raises(LockError, match="cannot be written"):
                 await client.ask_locks([(daemon_owner(daemon), 0, [("node/c", "shared")])])
@@ -277,7 +279,12 @@ def test_what_cannot_be_written_is_refused_or_told_later(root, monkeypatch):
         full[0] = False
         await waiting
         assert load_locks(path).table.held(two) == dict(NODE)
+        said = [line.rpartition("locks.data ")[2] for line in caplog.messages if line.startswith(path)]
+        assert said == ["cannot be written: No space left on device", "can be written again"], (
+            "once, however often tried"
+        )
 
+    caplog.set_level("INFO")
     run(scenario, root)
 
 

@@ -180,6 +180,7 @@ def test_daemons_of_the_master_serve_only_who_has_won_the_vote(no_voting, serve,
     async def go(root):
         async with running_wconfd(root) as wconfd:
             daemon = SimpleNamespace(
+                hold_alone=lambda directory: None,
                 environment=Environment(wconfd.paths, "node1.example.com"),
                 options=SimpleNamespace(no_voting=no_voting),
             )

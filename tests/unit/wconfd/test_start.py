@@ -153,7 +153,7 @@ def test_a_file_system_that_refuses_is_no_damage(root, fault):
 def test_a_database_that_cannot_be_read_whole_is_damaged(root):
     paths = prepare(root)
     Path(paths.config_database).write_bytes(b"no database at all" * 1000)
-    with pytest.raises(ConfigurationError, match="is damaged .* move it away"), damage_of_configuration(paths):
+    with pytest.raises(ConfigurationError, match=r"is damaged .* move it away"), damage_of_configuration(paths):
         open_configuration(paths)
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ganeti.base.errors import JobQueueError
+from ganeti.base.errors import JobQueueError, refusal_of_system
 from ganeti.system.event_loop import Background
 from ganeti.wire.job_file import JobFile
 
@@ -87,7 +87,7 @@ def _explain(jobs: Sequence[JobFile], err: Exception) -> JobQueueError:
     if isinstance(err, JobQueueError):
         return err
     if isinstance(err, OSError):
-        return JobQueueError(f"The job cannot be stored: {err.strerror or err}")
+        return JobQueueError(f"The job cannot be stored: {refusal_of_system(err)}")
     _log.exception("jobs %d to %d were not queued", jobs[0].id, jobs[-1].id)
     return JobQueueError(f"The job was not queued because of a fault of ours: {type(err).__name__}")
 

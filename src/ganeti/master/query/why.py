@@ -134,8 +134,8 @@ class _Story:
     def _cannot_write(self, lack: Unwritable) -> str:
         length = words.span(self.facts.now_s - lack.since_s)
         return (
-            f"for {length} the files of the queue could not be written ({lack.reason}): free some space where "
-            f"{lack.directory} is"
+            f"for {length} the files of the queue could not be written ({lack.reason}): see that the file "
+            f"system of {lack.directory} has room and can be written"
         )
 
     def _by_rule(self, job: UnfinishedJob) -> str:

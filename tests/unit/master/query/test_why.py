@@ -167,7 +167,7 @@ def test_a_full_disk_is_named_with_the_time_and_the_remedy(facts):
     facts.held_back = True
     facts.job(20)
     lack = "for 1 min 10 s the files of the queue could not be written (No space left on device)"
-    remedy = "free some space where /var/lib/ganeti/queue is."
+    remedy = "see that the file system of /var/lib/ganeti/queue has room and can be written."
     assert facts.told(20)[0].endswith(f"has been queued for 12 s: no job is started; {lack}: {remedy}")
     facts.running(21)
     facts.stuck_jobs[21] = facts.unwritable

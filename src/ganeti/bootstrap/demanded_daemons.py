@@ -48,7 +48,7 @@ def _names(directory: str) -> Collection[str]:
 
 def _words(paths: Paths, key: str) -> Collection[str]:
     try:
-        with open(paths.ssconf_file(key), encoding="utf-8") as file:
+        with open(paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
             return file.read().split()
     except OSError:
         return []

@@ -129,6 +129,6 @@ class Copy:
 
     def _check_candidate(self) -> None:
         """A node that is candidate no more keeps an old copy for a while."""
-        with open(self._paths.ssconf_file("master_candidates"), encoding="utf-8") as file:
+        with open(self._paths.ssconf_file("master_candidates"), encoding="utf-8", errors="replace") as file:
             if self._node_name not in file.read().split():
                 raise NoCopyError(f"node {self._node_name} is no master candidate")

@@ -251,7 +251,7 @@ class MasterWork:
         return [line.split(" ", 1)[0] for line in self._ssconf("nodegroups").splitlines() if line.strip()]
 
     def _ssconf(self, key: str) -> str:
-        return (read_if_there(self._paths.ssconf_file(key)) or b"").decode().strip()
+        return (read_if_there(self._paths.ssconf_file(key)) or b"").decode(errors="replace").strip()
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
         return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)

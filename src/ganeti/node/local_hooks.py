@@ -114,7 +114,7 @@ class OwnHooks:
 
     def _ssconf(self, key: str) -> str:
         try:
-            with open(self._world.paths.ssconf_file(key), encoding="utf-8") as file:
+            with open(self._world.paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
                 return file.read().strip()
         except OSError:
             return ""

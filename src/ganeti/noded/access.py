@@ -196,7 +196,7 @@ def own_name(paths: Paths) -> str:
         return given
     name = socket.gethostname()
     try:
-        with open(paths.ssconf_file("node_list"), encoding="utf-8") as file:
+        with open(paths.ssconf_file("node_list"), encoding="utf-8", errors="replace") as file:
             nodes = [line.strip() for line in file]
     except FileNotFoundError:
         nodes = []

@@ -134,7 +134,7 @@ class Forwarder:
         return self._elsewhere
 
     def _read(self, key: str) -> str:
-        with open(self._paths.ssconf_file(key), encoding="utf-8") as file:
+        with open(self._paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
             return file.read().strip()
 
 

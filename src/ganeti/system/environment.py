@@ -32,7 +32,7 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
 def any_address(paths: Paths) -> str:
     """What a daemon listens on unless it is told otherwise: all addresses, of IPv6 too where the cluster has it."""
     try:
-        with open(paths.ssconf_file("primary_ip_family"), encoding="utf-8") as file:
+        with open(paths.ssconf_file("primary_ip_family"), encoding="utf-8", errors="replace") as file:
             family = file.read().strip()
     except OSError:
         family = ""

@@ -99,7 +99,7 @@ def read(path: str) -> dict[str, Any]:
 
 def _check_master(paths: Paths, *, ignore: bool) -> None:
     try:
-        with open(paths.ssconf_file("master_node"), encoding="utf-8") as file:
+        with open(paths.ssconf_file("master_node"), encoding="utf-8", errors="replace") as file:
             master = file.read().strip()
     except FileNotFoundError:
         return

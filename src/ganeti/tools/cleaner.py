@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _clean(environment: Environment, what: str, before_s: float) -> int:
     """Gives the exit status: what cannot be removed is named, and keeps nothing else from being removed."""
     paths = environment.paths
-    master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode().strip()
+    master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode(errors="replace").strip()
     is_master = environment.is_named(master)
     found = _of_node(paths) if what == "node" else iter(())
     jobs = _archived(paths) if is_master == (what == "master") else iter(())

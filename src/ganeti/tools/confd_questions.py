@@ -107,7 +107,10 @@ def _places(address: str | None, paths: Paths) -> list[tuple[str, int]]:
         except ValueError as err:
             raise TransportError(f"'{address}' is no address of a ConfD ({err})") from err
     addresses: list[str] = []
-    with suppress(OSError), open(paths.ssconf_file("master_candidates_ips"), encoding="utf-8") as file:
+    with (
+        suppress(OSError),
+        open(paths.ssconf_file("master_candidates_ips"), encoding="utf-8", errors="replace") as file,
+    ):
         addresses = file.read().split()
     if not addresses:
         raise TransportError("No master candidate is known on this machine: name the address of one with --address")

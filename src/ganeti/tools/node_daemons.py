@@ -182,7 +182,7 @@ class Node:
     def is_master(self) -> bool:
         """True if this node's own files say it is the master; the daemons then look closer themselves."""
         try:
-            with open(self.paths.ssconf_file("master_node"), encoding="utf-8") as file:
+            with open(self.paths.ssconf_file("master_node"), encoding="utf-8", errors="replace") as file:
                 master = file.read().strip()
         except OSError:
             master = ""

@@ -24,7 +24,7 @@ from ganeti.luxid.queue.decisions import Answered, Decisions
 from ganeti.luxid.queue.group_commit import GroupCommit
 from ganeti.luxid.queue.locks import QueueLocks
 from ganeti.luxid.queue.rules import QueueRules
-from ganeti.luxid.queue.scan import PowerOn, scan
+from ganeti.luxid.queue.scan import IssuedIds, PowerOn, scan
 from ganeti.luxid.queue.spawner_client import SpawnerClient
 from ganeti.luxid.queue.starts import JobStarts
 from ganeti.luxid.queue.watching import QueueWatching
@@ -33,6 +33,7 @@ from ganeti.master.queue import events as ev
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.machine import QueueMachine
 from ganeti.master.queue.submission import refuse_if_full
+from ganeti.model.objects import Cluster
 from ganeti.stores.job_files import JobFiles
 from ganeti.system.event_loop import Background
 from ganeti.system.pause_points import reach
@@ -86,6 +87,7 @@ class QueueDriver:
         )
         self._store = GroupCommit(self.files.add, self._stored, self._tasks, self._copy_new)
         self._next_id = 0
+        self._issued = IssuedIds(paths, "-")
         self._unconfirmed: list[str] = []
         self.archiving = QueueArchive(
             paths, self.files, machine, self.writes, self._copies, self._announcements.archived
@@ -114,7 +116,7 @@ class QueueDriver:
     def start(self) -> None:
         """Take up what is on disk and begin to start jobs."""
         self.files.prepare()
-        self._next_id = self.files.highest_id() + 1
+        self._next_id = self._highest_id() + 1
         self._watching.watch_files()
         power_on = PowerOn(self._paths, self._follower.configuration.position[0])
         found, ended, archived = scan(self._paths, self.files, foreign=not power_on.is_known)
@@ -128,6 +130,17 @@ class QueueDriver:
         _log.info("the queue has %d unfinished jobs, %d ended ones", len(self.machine.jobs), len(ended))
         self._locks.start(self._tasks)
         self._starts.attach()
+
+    def _highest_id(self) -> int:
+        cluster = self._follower.configuration.get("cluster", "cluster")
+        self._issued = IssuedIds(self._paths, cluster.uuid if isinstance(cluster, Cluster) else "-")
+        found, issued = self.files.highest_id(), self._issued.highest()
+        if issued > found:
+            _log.warning(
+                "the queue knows jobs up to %d, and %d has run: it is older, or was removed; new jobs get higher ids",
+                *(found, issued),
+            )
+        return max(found, issued)
 
     async def confirm(self) -> None:
         """Wait, not for long, until the candidates have what this life of the queue begins with.
@@ -156,6 +169,7 @@ class QueueDriver:
         refuse_if_full(self.machine, len(makers) + self._store.pending)
         jobs = [make(job_id) for job_id, make in enumerate(makers, self._next_id)]
         self._next_id += len(jobs)
+        self._issued.note(self._next_id - 1)
         await self._store.add(jobs)
         return jobs
 

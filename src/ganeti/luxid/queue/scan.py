@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError
+from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError, refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
 from ganeti.stores.job_files import JobFiles
 from ganeti.stores.job_files_reader import JobFilesReader
 from ganeti.stores.undo_files import damaged_job_path, left_by
-from ganeti.system.files import read_if_there, write_atomically
+from ganeti.system.files import read_if_there, write_atomically, write_over
 from ganeti.system.livelock import is_alive
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
@@ -97,6 +97,30 @@ class PowerOn:
                 write_atomically(self._path, self._content, durable=False)
             except OSError as err:
                 _log.warning("%s cannot be written: %s", self._path, err.strerror)
+
+
+class IssuedIds:
+    """The highest job id given on this machine since it was switched on, kept beside the queue's own files.
+
+    Nodes keep their answers by job id. Where the queue is gone, or older than what has run (a backup of the directory
+    was put back), a new job of a former one's id would get answers to calls that it never made.
+    """
+
+    def __init__(self, paths: Paths, cluster_uuid: str) -> None:
+        self._path = f"{paths.run_dir}/luxid-serial"
+        self._cluster_uuid = cluster_uuid
+
+    def highest(self) -> int:
+        """0 where nobody knows, or it was another cluster."""
+        words = (read_if_there(self._path) or b"").decode(errors="replace").split()
+        is_ours = len(words) == 2 and words[0] == self._cluster_uuid and words[1].isdecimal()
+        return int(words[1]) if is_ours else 0
+
+    def note(self, job_id: int) -> None:
+        try:
+            write_over(self._path, f"{self._cluster_uuid} {job_id}\n".encode())
+        except OSError as err:
+            _log.warning("%s", refusal_of_system(err))
 
 
 def _look(paths: Paths, file: JobFile, alive: bool, foreign: bool) -> Found:

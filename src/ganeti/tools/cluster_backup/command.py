@@ -47,7 +47,7 @@ def _make(paths: Paths, options: argparse.Namespace) -> int:
         raise PrerequisiteError("--keep takes a number from 1 up, and a directory instead of a file", WRONG_INPUT)
     directory = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
-        with open(paths.ssconf_file("cluster_name"), encoding="utf-8") as file:
+        with open(paths.ssconf_file("cluster_name"), encoding="utf-8", errors="replace") as file:
             path = f"{path.rstrip('/')}/{making.file_name(file.read().strip())}"
     elif not os.path.isdir(directory):
         raise PrerequisiteError(f"There is no directory {directory}: make it, or name another place", WRONG_INPUT)

@@ -4,6 +4,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -286,6 +287,22 @@ def test_a_client_sees_the_id_and_the_machine_the_job_when_the_candidates_have_i
         assert [job.id for job in await submitting] == [1, 2]
         assert sorted(bed.wconfd.copies) == ["job-1", "job-2"] and sorted(bed.machine.jobs) == [1, 2]
 
+    in_loop(scenario)
+
+
+def test_a_queue_that_was_removed_gives_no_id_again(bed, caplog):
+    """Nodes would answer with what they did for the former job of the number."""
+
+    async def scenario():
+        assert bed.driver._highest_id() == 0
+        bed.driver._next_id = 41
+        await bed.driver.submit([new_job, new_job])
+        shutil.rmtree(bed.paths.queue_dir)
+        bed.driver.files.prepare()
+        assert bed.driver._highest_id() == 42
+        assert "the queue knows jobs up to 0, and 42 has run" in caplog.text
+
+    os.makedirs(bed.paths.run_dir)
     in_loop(scenario)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ganeti.base.errors import JobQueueError
 from ganeti.base.paths import Paths
 from ganeti.luxid.queue import scan as queue_scan
-from ganeti.luxid.queue.scan import PowerOn, scan
+from ganeti.luxid.queue.scan import IssuedIds, PowerOn, scan
 from ganeti.stores.job_files import JobFiles
 from ganeti.stores.job_files_reader import JobFilesReader
 from ganeti.stores.undo_files import damaged_jobs
@@ -154,6 +154,18 @@ def test_a_machine_knows_its_own_processes_by_the_epoch_and_its_power(paths, fil
     assert PowerOn(paths, 3).is_known and not PowerOn(paths, 4).is_known
     store(files, job(1, "running", livelock="/gone", begun=1))
     assert [item.foreign for item in scan(paths, files, foreign=True)[0]] == [True]
+
+
+def test_ids_that_were_given_since_the_power_on_are_known_without_the_queue(paths):
+    assert IssuedIds(paths, "one").highest() == 0
+    os.makedirs(paths.run_dir)
+    for job_id in (8, 12_345, 97):
+        IssuedIds(paths, "one").note(job_id)
+        assert IssuedIds(paths, "one").highest() == job_id
+    assert IssuedIds(paths, "another cluster").highest() == 0
+    with open(f"{paths.run_dir}/luxid-serial", "wb") as file:
+        file.write(b"one \xff\n")
+    assert IssuedIds(paths, "one").highest() == 0
 
 
 def test_what_a_living_process_is_writing_stays(paths, files, monkeypatch):

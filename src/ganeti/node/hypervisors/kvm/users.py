@@ -75,7 +75,7 @@ def _give(disks: Sequence[AttachedDisk], uid: int, gid: int) -> None:
 
 def pool_of(paths: Paths) -> list[list[int]]:
     try:
-        with open(paths.ssconf_file("uid_pool"), encoding="utf-8") as file:
+        with open(paths.ssconf_file("uid_pool"), encoding="utf-8", errors="replace") as file:
             return uid_pool.read(file.read().split())
     except FileNotFoundError:
         return []

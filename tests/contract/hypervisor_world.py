@@ -68,6 +68,7 @@ class NodeOnDisk:
         log_path: str | None = None,
         stdout_path: str | None = None,
         check: bool = True,
+        largest_output_bytes: int | None = None,
         leaves_background: bool = False,  # what it leaves goes on here: nobody collects it
     ) -> Completed:
         with open(log_path or stdout_path or os.devnull, "ab" if log_path else "wb") as output:

@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -75,6 +75,7 @@ class RealNodeWorld:
         script_fd: int | None = None,
         check: bool = True,
         leaves_background: bool = False,
+        largest_output_bytes: int | None = None,
     ) -> Completed:
         """See `NodeWorld.run`."""
         environment = _environment(env)
@@ -108,10 +109,12 @@ class RealNodeWorld:
             except OSError as err:
                 raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
         with program_span(argv[0]):
-            streams = [_Stream(stream) for stream in (process.stdout, process.stderr) if stream is not None]
+            streams = [_Stream(pipe, largest_output_bytes) for pipe in (process.stdout, process.stderr) if pipe]
             try:
-                if not await _wait(process, timeout_s):
-                    raise CommandError(f"{argv[0]} did not end within {timeout_s:g} seconds and was stopped")
+                if not await _wait(process, timeout_s, [stream.flooded for stream in streams]):
+                    is_flooded = any(stream.flooded.done() for stream in streams)
+                    limit = f"within {timeout_s:g} seconds" if not is_flooded else f"at {largest_output_bytes} bytes"
+                    raise CommandError(f"{argv[0]} did not end {limit} and was stopped")
                 # A background process that kept the pipe open must not hold the call up.
                 await asyncio.wait([stream.ended for stream in streams] or [_nothing()], timeout=_DRAIN_S)
             finally:
@@ -227,10 +230,13 @@ def _input_file(data: bytes) -> Iterator[int]:
 
 
 class _Stream:
-    """Collects what a program writes into a pipe, up to a limit."""
+    """Collects what a program writes into a pipe, up to a limit; *flooded* tells of more than *largest_bytes*."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def __init__(self, pipe: IO[bytes], largest_bytes: int | None) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.flooded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._largest_bytes = largest_bytes
+        self._read_bytes = 0
         self.pipe = pipe
         self._kept = bytearray()
         os.set_blocking(pipe.fileno(), False)
@@ -247,6 +253,9 @@ class _Stream:
         except BlockingIOError:
             return
         self._kept += data[: OUTPUT_LIMIT_BYTES - len(self._kept)]
+        self._read_bytes += len(data)
+        if self._largest_bytes is not None and self._read_bytes > self._largest_bytes and not self.flooded.done():
+            self.flooded.set_result(None)
         if not data:
             self._stop()
 
@@ -263,8 +272,10 @@ def _nothing() -> "asyncio.Future[None]":
     return future
 
 
-async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> bool:
-    """Wait for a process by its descriptor, without a thread; False when it takes longer."""
+async def _wait(
+    process: "subprocess.Popen[bytes]", timeout_s: float | None, unless: Iterable["asyncio.Future[None]"] = ()
+) -> bool:
+    """Wait for a process by its descriptor, without a thread; False when it takes longer, or *unless* is done."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     descriptor = os.pidfd_open(process.pid)
@@ -275,13 +286,13 @@ async def _wait(process: "subprocess.Popen[bytes]", timeout_s: float | None) -> 
 
     loop.add_reader(descriptor, readable)
     try:
-        done, _ = await asyncio.wait([ended], timeout=timeout_s)
+        await asyncio.wait([ended, *unless], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-    if done:
+    if ended.done():
         process.wait()
-    return bool(done)
+    return ended.done()
 
 
 async def _end_group(process: "subprocess.Popen[bytes]") -> None:

@@ -54,6 +54,7 @@ class NodeWorld(Protocol):
         script_fd: int | None = None,
         check: bool = True,
         leaves_background: bool = False,
+        largest_output_bytes: int | None = None,
     ) -> Completed:
         """Run a program to its end, without a shell, in a process group of the current call.
 
@@ -62,7 +63,8 @@ class NodeWorld(Protocol):
         (made anew) or *stdout_fd* written by the program itself, whatever their length. A shell script gets the
         descriptor *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero
         status raises `CommandError` with the last lines of output. What the program has put into the background ends
-        with it, unless it *leaves_background*: the administrator's own scripts may, as in 3.1.
+        with it, unless it *leaves_background*: the administrator's own scripts may, as in 3.1. One that prints more
+        than *largest_output_bytes* is ended, with `CommandError`; without it, the end of a very long output is cut off.
         """
         ...
 

@@ -15,6 +15,9 @@ from ganeti.model.node_calls.programs import IallocatorRunner
 from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 
+LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+"""Of twenty thousand instances that all move; who prints more does not end by itself."""
+
 
 @answers(IallocatorRunner)
 async def iallocator_runner(node: NodeState, asked: IallocatorRunner) -> str:
@@ -27,7 +30,12 @@ async def iallocator_runner(node: NodeState, asked: IallocatorRunner) -> str:
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        done = await node.world.run([program, path, *options], timeout_s=asked.limit_s, check=False)
+        done = await node.world.run(
+            [program, path, *options],
+            timeout_s=asked.limit_s,
+            check=False,
+            largest_output_bytes=LARGEST_ANSWER_BYTES,
+        )
     except CommandError as err:
         raise ExecutionError(f"iallocator '{name}' failed: {err}") from err
     finally:
@@ -44,7 +52,7 @@ def _find(node: NodeState, name: str) -> str:
     if "/" not in name and name not in ("", ".", ".."):
         for directory in IALLOCATOR_SEARCH_PATH:
             path = f"{node.paths.under(directory)}/{name}"
-            if os.path.isfile(path) and os.access(path, os.X_OK):
+            if os.path.isfile(path):
                 return path
     raise ExecutionError(
         f"iallocator '{name}' not found in the search path: there is no program of that name in "

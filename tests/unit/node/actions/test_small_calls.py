@@ -99,6 +99,22 @@ def test_an_allocators_failures_are_told_whole(node) -> None:
             node.call("iallocator_runner", name=name, idata={})
 
 
+def test_an_allocator_that_prints_without_end_is_stopped(node) -> None:
+    node.program("/usr/lib/ganeti/iallocators/flood", "exec yes")
+    with pytest.raises(ExecutionError, match=r"'flood' failed: .*/flood did not end at 16777216 bytes and was stopped"):
+        node.call("iallocator_runner", name="flood", idata={})
+
+
+@pytest.mark.requirement("S5.3")
+def test_the_first_directory_counts_although_its_file_cannot_be_run(node) -> None:
+    node.program("/usr/lib/ganeti/iallocators/mine", "echo second")
+    os.chmod(node.program("/usr/local/lib/ganeti/iallocators/mine", "echo first"), 0o644)
+    with pytest.raises(
+        ExecutionError, match=r"/usr/local/lib/ganeti/iallocators/mine cannot be started: it is not exec"
+    ):
+        node.call("iallocator_runner", name="mine", idata={})
+
+
 def test_an_allocator_may_remove_the_file_it_is_given(node) -> None:
     node.program("/usr/lib/ganeti/iallocators/tidy", 'echo "$1"; rm "$1"')
     assert not Path(node.call("iallocator_runner", name="tidy", idata={}).strip()).exists()

@@ -22,6 +22,7 @@ IN_ADDITION_OF = {
     "OP_INSTANCE_CHANGE_GROUP": {"nodes"},
     "OP_INSTANCE_REPLACE_DISKS": {"between_groups"},
     "OP_NODE_SET_PARAMS": {"group"},
+    "OP_OS_DIAGNOSE": {"group_name"},
     "OP_COMPUTE_CAPACITY": {"if_added", "if_lost"},
     "OP_CLUSTER_RENEW_CRYPTO": {"cluster_certificate", "only_nodes"},
     "OP_CLUSTER_SET_PARAMS": {

@@ -123,6 +123,9 @@ def test_everything_is_where_other_programs_look_for_it(bed: Layout) -> None:
     files = ("/lib/systemd/system/ganeti-noded.service", "/etc/logrotate.d/ganeti")
     for path in (*files, *(f"/usr/share/{name}" for name in share)):
         good(bed, "test", "-e", path)
+    named = ("daemon-util", "ensure-dirs", "mon-collector", "node-cleanup", "cfgupgrade", "take-over", "move-instance")
+    for name in named:  # as messages and pages tell to type them: this shell's own path has more directories
+        good(bed, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c", f"command -v {name}")
     assert "(ganeti " in good(bed, "/usr/sbin/gnt-cluster", "--version")
     assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
 

@@ -73,7 +73,10 @@ class Luxi:
                 raise TransportError("gone")
             return [self.ended, []]
         assert method == "Query", method
-        rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
+        if arguments[0] == "job" and arguments[2][2] > len(self.jobs):
+            rows = [[[0, arguments[2][2]] if name == "id" else [2, None] for name in arguments[1]]]
+        else:
+            rows = [] if arguments[2] == ["=", "name", "none"] else [[[0, "n1"], [4, None]]]
         kinds = {name: "unknown" if name == "colour" else "text" for name in arguments[1]}
         return {"fields": [{"name": name, "kind": kind} for name, kind in kinds.items()], "data": rows}
 
@@ -142,6 +145,8 @@ def test_errors_are_problem_details(world: World) -> None:
     assert world.send("POST", "/3/operations/group-add", GROUP | {"OP_ID": "OP_GROUP_REMOVE"})[0] == 400
     assert world.send("GET", "/3/nodes?filter={")[0] == 400
     assert world.send("GET", "/3/jobs/x")[0] == 404
+    status, body, _ = world.send("GET", "/3/jobs/7?fields=id")
+    assert (status, body["detail"]) == (404, "Job 7 not found")
     assert world.send("GET", "/3/jobs/" + "9" * 5000)[0] == world.send("DELETE", "/3/jobs/٣")[0] == 404
     assert not world.luxi.jobs
 

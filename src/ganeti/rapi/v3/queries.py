@@ -66,11 +66,19 @@ async def shown(luxi: Luxi, caller: Caller, plural: str, name: str, asked: Asked
     value: Any = name
     if plural == "jobs":
         value = job_number(name)
+        await _require_job(luxi, value)
     answer = await luxi.raw("Query", kind, fields, ["=", key, value], only_asks=True)
     objects = Objects(fields, answer)
     if len(objects) != 1:
         raise RequestRefused(404, f"There is no {kind} '{name}'")
     return msgspec.Raw(objects.one(0))
+
+
+async def _require_job(luxi: Luxi, number: int) -> None:
+    """A query gives a row of nulls for a job that nobody has, as in 3.1."""
+    rows = (await ask(luxi, "Query", "job", ["status"], ["=", "id", number]))["data"]
+    if not rows or rows[0][0][0]:
+        raise RequestRefused(404, f"Job {number} not found")
 
 
 async def fields_of(luxi: Luxi, caller: Caller, plural: str) -> Any:

@@ -168,6 +168,21 @@ def test_a_mond_without_privileges_tells_of_guests(bed: Layout) -> None:
     assert good(bed, "stat", "--format=%a %U:%G", looks, node="node2").strip() == "660 root:gnt-mond"
 
 
+ASK = "curl -sk -u jack:secret -X PUT https://127.0.0.1:5080/2/instances/nosuch/startup"
+
+
+def test_the_audit_log_is_as_verification_wants_it(bed: Layout) -> None:
+    """The remote API makes it at the first request that changes something."""
+    user = "umask 027; echo jack secret write > /var/lib/ganeti/rapi/users; chown gnt-rapi: /var/lib/ganeti/rapi/users"
+    good(bed, "sh", "-c", user)
+    try:
+        assert good(bed, *ASK.split()).strip().isdigit()
+        seen = good(bed, "stat", "--format=%a %U:%G", "/var/log/ganeti/rapi-audit.log").strip()
+        assert seen == "640 gnt-rapi:gnt-daemons"
+    finally:
+        good(bed, "rm", "/var/lib/ganeti/rapi/users")
+
+
 @pytest.mark.requirement("S1.110")
 def test_files_of_a_running_cluster_are_as_the_table_says(bed: Layout) -> None:
     everything_is_as_the_tables_say(bed, master="node1")

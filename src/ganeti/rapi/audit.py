@@ -9,6 +9,8 @@ import logging
 import os
 from typing import Any, Final
 
+from ganeti.system.accounts import DAEMONS, give_group
+from ganeti.system.files import open_among_others
 from ganeti.wire.audit_lines import FIRST, AuditFault, sealed
 
 _log = logging.getLogger(__name__)
@@ -28,8 +30,10 @@ class AuditLog:
     def note(self, entry: dict[str, Any]) -> None:
         """Write one line; where that fails, the log of the daemon says so, and has the entry."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            descriptor = open_among_others(self._path, os.O_RDWR | os.O_APPEND, 0o640)
             try:
+                if os.fstat(descriptor).st_size == 0:  # just made, as after each rotation
+                    give_group(self._path, DAEMONS, descriptor)
                 self._append(descriptor, entry)
             finally:
                 os.close(descriptor)

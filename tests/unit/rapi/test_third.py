@@ -436,6 +436,17 @@ def test_the_audit_log_begins_anew_where_its_file_was_moved_away(world: World) -
         assert verified((world.directory / name).read_text().splitlines())[0] == 2
 
 
+def test_each_new_audit_log_belongs_to_the_group_of_the_daemons(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As verification demands of it, also after a rotation."""
+    given: list[str] = []
+    monkeypatch.setattr("ganeti.rapi.audit.give_group", lambda path, group, descriptor: given.append(group))
+    for expected in (1, 1, 2):
+        world.send("PUT", "/2/instances/web1/startup")
+        assert given == ["gnt-daemons"] * expected
+        if world.audit_path.read_text().count("\n") == 2:
+            world.audit_path.rename(world.directory / "audit.1")
+
+
 def test_the_audit_log_shows_what_was_changed_in_it(world: World) -> None:
     for _ in range(2):
         world.send("PUT", "/2/tags?tag=a")

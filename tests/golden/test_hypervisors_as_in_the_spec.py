@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganeti.model.hypervisors import HYPERVISORS, OURS, PARAMETERS_OF_3_1
+from ganeti.model.hypervisors import HYPERVISORS, PARAMETERS_OF_3_1
 from ganeti.model.parameters import defaults
 from ganeti.node.catalogue import build_catalogue
 
@@ -44,11 +44,6 @@ def test_each_hypervisor_has_a_driver_or_defaults() -> None:
 
 def test_parameters_of_kvm_that_3_1_does_not_have_are_marked() -> None:
     parameters = build_catalogue().hypervisors["kvm"].parameters
-    assert {each.name for each in parameters if each.ours} == {each.name for each in parameters} - set(
+    assert {each.name for each in parameters if each.not_in_3_1} == {each.name for each in parameters} - set(
         in_the_spec("kvm")
     )
-
-
-def test_what_no_other_version_knows_is_left_out_on_the_way_back() -> None:
-    known = build_catalogue().hypervisors.values()
-    assert {each.name for traits in known for each in traits.parameters if each.ours} == set(OURS)

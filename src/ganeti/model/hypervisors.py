@@ -8,33 +8,6 @@ HYPERVISORS = ("kvm", "xen-pvm", "chroot", "xen-hvm", "lxc", "fake")
 ONLY_IN_3_0 = {"xen-pvm": {"xen_cmd": "xl"}, "xen-hvm": {"xen_cmd": "xl"}}
 """Parameters that every cluster of 3.0 has and no later version knows, with what they are here, by hypervisor."""
 
-OURS = ("disk_bandwidth", "disk_iops", "hotplug_memory", "hotplug_vcpus")
-"""Parameters that no version of 3.1 and before knows, of any hypervisor."""
-
-LISTED_PARAMETERS = {
-    "blockdev_prefix": "string",
-    "bootloader_args": "string",
-    "bootloader_path": "string",
-    "cpu_cap": "int",
-    "cpu_weight": "int",
-    "cpuid": "string",
-    "device_model": "string",
-    "devices": "string",
-    "drop_capabilities": "string",
-    "extra_cgroups": "string",
-    "extra_config": "string",
-    "init_script": "string",
-    "num_ttys": "int",
-    "pae": "bool",
-    "pci_pass": "string",
-    "startup_timeout": "int",
-    "use_bootloader": "bool",
-    "vif_script": "string",
-    "vif_type": "string",
-    "viridian": "bool",
-}
-"""Parameters that lists of 3.1 know of hypervisors that need not be installed here, with the kind of each."""
-
 _XEN = {
     "blockdev_prefix": "sd",
     "cpu_cap": 0,

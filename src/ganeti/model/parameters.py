@@ -44,8 +44,8 @@ class Parameter:
     """Why nothing acts on it yet: then only the default is accepted."""
     remote: bool = True
     """Can be given over the remote API; programs that nodes run are for root on the master alone."""
-    ours: bool = False
-    """Not in Ganeti 3.1, which refuses an export that names it."""
+    not_in_3_1: bool = False
+    """Ganeti refuses an export or a configuration that names it."""
 
     def accept(self, value: Any) -> Any:
         """Give *value* in this parameter's type; raises `TypeEnforcementError` saying what would be right."""

@@ -15,7 +15,7 @@ NO_DISKS = "diskless"
 OLD_NAMES = {"lvm": "plain", "drbd8": "drbd"}
 """What configurations before 2.12 call the type of a disk."""
 
-_ALL = (
+_OF_3_1 = (
     TemplateTraits(
         NO_DISKS, "diskless", has_disks=False, shared=True, evacuable=True, growable=False, convertible=False
     ),
@@ -51,7 +51,7 @@ _ALL = (
         new_disks_are_zeros=True,
     ),
 )
-_OURS = (
+_NOT_IN_3_1 = (
     TemplateTraits(
         "mirror",
         "file",
@@ -61,10 +61,10 @@ _OURS = (
         new_disks_are_zeros=True,
     ),
 )
-TEMPLATES = {traits.name: traits for traits in (*_ALL, *_OURS)}
+TEMPLATES = {traits.name: traits for traits in (*_OF_3_1, *_NOT_IN_3_1)}
 """By name."""
 
-IN_BUILT_IN_POLICY = tuple(traits.name for traits in _ALL)
+IN_BUILT_IN_POLICY = tuple(traits.name for traits in _OF_3_1)
 """Those of 3.1, in its order: what a cluster allows whose policy says nothing."""
 
 PARAMETERS_OF_3_1: dict[str, dict[str, Any]] = {
@@ -100,13 +100,13 @@ is installed."""
 REACHED_BY_QEMU = {"rbd": PARAMETERS_OF_3_1["rbd"] | {"access": USERSPACE}}
 """What a new cluster has otherwise than 3.1: QEMU reaches images without a module of the kernel."""
 
-PAIRED = next(traits.name for traits in _ALL if traits.has_secondary)
+PAIRED = next(traits.name for traits in _OF_3_1 if traits.has_secondary)
 """The template an instance has that is given a secondary node."""
 
-UNSHARED = next(traits.name for traits in _ALL if traits.uses_node_disk and not traits.has_secondary)
+UNSHARED = next(traits.name for traits in _OF_3_1 if traits.uses_node_disk and not traits.has_secondary)
 """The template of one copy on the node's own disk."""
 
-ANYWHERE = next(traits.name for traits in _ALL if traits.movable and traits.evacuable)
+ANYWHERE = next(traits.name for traits in _OF_3_1 if traits.movable and traits.evacuable)
 """A template whose instances run on any node of the group."""
 
 PREFERRED = (PAIRED, UNSHARED, "file", ANYWHERE, NO_DISKS)

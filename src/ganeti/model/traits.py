@@ -163,5 +163,12 @@ class Catalogue:
             raise PrerequisiteError(f"Unknown hypervisor '{name}': there are {known}", WRONG_INPUT)
         return self.hypervisors[name]
 
+    def parameters_not_in_3_1(self) -> dict[str, tuple[str, ...]]:
+        """The hypervisor parameters that Ganeti 3.1 does not know, by hypervisor."""
+        return {
+            name: tuple(parameter.name for parameter in traits.parameters if parameter.not_in_3_1)
+            for name, traits in self.hypervisors.items()
+        }
+
     def hv_defaults(self, name: str) -> dict[str, Any]:
         return {parameter.name: parameter.default for parameter in self.hypervisor(name).parameters}

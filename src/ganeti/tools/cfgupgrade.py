@@ -17,6 +17,7 @@ from ganeti.bootstrap.foreign_daemons import check_no_daemon
 from ganeti.master.config import versions
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
+from ganeti.node.catalogue import build_catalogue
 from ganeti.system.files import write_atomically
 
 NAME = "cfgupgrade"
@@ -80,7 +81,9 @@ def run(path: str, *, down: bool, dry_run: bool, verify: bool) -> list[str]:
 
 
 def convert(data: dict[str, Any], *, down: bool) -> list[str]:
-    return versions.downgrade(data) if down else versions.upgrade(data, lambda: str(uuid.uuid4()))
+    if down:
+        return versions.downgrade(data, build_catalogue())
+    return versions.upgrade(data, lambda: str(uuid.uuid4()))
 
 
 def read(path: str) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from ganeti.base.errors import ConfigurationError
 from ganeti.model import data_collectors, hypervisors, ipolicy
 from ganeti.model.objects import CONFIG_VERSION, OF_BACKUP, Cluster, Instance, Node, NodeGroup, Plain
 from ganeti.model.templates import NO_DISKS, OLD_NAMES, TEMPLATES
+from ganeti.model.traits import Catalogue
 
 OLDEST = (2, 7)
 NEWEST = (CONFIG_VERSION // 1000000, CONFIG_VERSION // 10000 % 100)
 DOWNGRADED = (3, 0)
 """What `--downgrade` makes of 3.1."""
-OURS = {
+_FIELDS_NOT_IN_3_1 = {
     "cluster": ("capacity_params", "diagnose_data_collector_filename"),
     "nodegroups": ("capacity_params",),
     "disks": ("generation", "snapshots"),
@@ -74,7 +75,7 @@ def upgrade(plain: Plain, new_uuid: Callable[[], str]) -> list[str]:
     return remarks
 
 
-def downgrade(plain: Plain) -> list[str]:
+def downgrade(plain: Plain, catalogue: Catalogue) -> list[str]:
     """Bring a configuration of this version to 3.0, in place; gives a sentence for each thing changed.
 
     Raises `ConfigurationError` for what 3.0 could not understand.
@@ -91,7 +92,7 @@ def downgrade(plain: Plain) -> list[str]:
         for name in _ENTRIES_NOT_IN_3_0
         if plain.pop(name, None) is not None
     ]
-    for kind, fields in OURS.items():
+    for kind, fields in _FIELDS_NOT_IN_3_1.items():
         for obj in [plain["cluster"]] if kind == "cluster" else plain.get(kind, {}).values():
             for field in fields:
                 if obj.pop(field, None) is not None:
@@ -102,7 +103,7 @@ def downgrade(plain: Plain) -> list[str]:
         if disk["dev_type"] in TEMPLATES and TEMPLATES[disk["dev_type"]].shared:
             disk["nodes"] = []  # 3.0 leaves them as they are in a failover, and would find a secondary node there
     remarks += _replace_values(plain, _VALUES_NOT_IN_3_0)
-    remarks += _drop_parameters(plain, dict.fromkeys(hypervisors.HYPERVISORS, hypervisors.OURS), DOWNGRADED)
+    remarks += _drop_parameters(plain, catalogue.parameters_not_in_3_1(), DOWNGRADED)
     for hypervisor, values in (plain["cluster"].get("hvparams") or {}).items():
         values |= hypervisors.ONLY_IN_3_0.get(hypervisor, {})
     plain["version"] = DOWNGRADED[0] * 1000000 + DOWNGRADED[1] * 10000

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ganeti.master.query.fields import BOOL, FLOAT, NUMBER, OTHER, UNAVAILABLE, UNIT, Field
-from ganeti.model.hypervisors import LISTED_PARAMETERS
 from ganeti.model.parameters import BACKEND_PARAMETERS, NODE_PARAMETERS, Parameter
 from ganeti.model.traits import Catalogue
 
@@ -66,8 +65,8 @@ def _backend_field(parameter: Parameter) -> Field:
 
 
 def hypervisor_parameters(catalogue: Catalogue) -> Iterable[Field]:
-    """A field for each parameter of a hypervisor, installed here or of 3.1; an instance without it has no value."""
-    kinds = LISTED_PARAMETERS | {
+    """A field for each parameter of any hypervisor; an instance without it has no value."""
+    kinds = {
         parameter.name: parameter.kind
         for traits in catalogue.hypervisors.values()
         for parameter in traits.parameters

@@ -140,7 +140,7 @@ class ClusterPart:
         digests = {node.uuid: plan.seen[node.name].old_digest for node in self._master_last(plan)}
         self._set_digests(plan, digests)
         plain = plan.config.to_plain()
-        for sentence in versions.downgrade(plain):
+        for sentence in versions.downgrade(plain, self._catalogue):
             say(sentence)
         if kept := self._keep_present():
             say(f"the configuration of before is kept as {kept}: the keys of backups are in it")

@@ -14,6 +14,7 @@ from ganeti.master.config import versions
 from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CONFIG_VERSION
+from ganeti.node.catalogue import build_catalogue
 
 LIMITS = {"memory-size": 1, "disk-size": 1, "disk-count": 0, "cpu-count": 1, "nic-count": 0, "spindle-use": 1}
 
@@ -158,13 +159,13 @@ def test_down_to_3_0() -> None:
     plain = sample_cluster.configuration().to_plain()
     plain["cluster"]["capacity_params"] = {"a": 1}
     plain["cluster"]["hvparams"]["kvm"] = {"disk_aio": "io_uring"}
-    said = versions.downgrade(plain)
+    said = versions.downgrade(plain, build_catalogue())
     assert plain["version"] == 3000000
     assert "capacity_params" not in plain["cluster"]
     assert plain["cluster"]["hvparams"]["kvm"] == {"disk_aio": "threads"}
     assert len(said) == 3
     with pytest.raises(ConfigurationError, match=r"only 3\.1 can be downgraded"):
-        versions.downgrade(plain)
+        versions.downgrade(plain, build_catalogue())
 
 
 def test_what_only_3_0_has_of_xen_goes_and_comes_back() -> None:
@@ -175,7 +176,7 @@ def test_what_only_3_0_has_of_xen_goes_and_comes_back() -> None:
     versions.upgrade(plain, numbered())
     assert plain["cluster"]["hvparams"]["xen-pvm"] == {"cpu_cap": 5}
     assert plain["cluster"]["os_hvp"] == {"debian": {"xen-hvm": {}}}
-    versions.downgrade(plain)
+    versions.downgrade(plain, build_catalogue())
     assert plain["cluster"]["hvparams"]["xen-pvm"] == {"xen_cmd": "xl", "cpu_cap": 5}
 
 
@@ -185,16 +186,16 @@ def test_shared_disks_are_on_no_node_in_particular_for_3_0(template: str, nodes:
     (instance,) = plain["instances"].values()
     plain["disks"] = {"uuid-disk": {"uuid": "uuid-disk", "dev_type": template, "nodes": ["uuid-node1"]}}
     instance["disks"] = ["uuid-disk"]
-    versions.downgrade(plain)
+    versions.downgrade(plain, build_catalogue())
     assert plain["disks"]["uuid-disk"]["nodes"] == nodes
 
 
-def test_parameters_of_ours_do_not_go_down() -> None:
+def test_parameters_that_3_0_does_not_know_do_not_go_down() -> None:
     plain = with_instance()
     (instance,) = plain["instances"].values()
     instance |= {"hypervisor": "kvm", "hvparams": {"disk_iops": 300, "acpi": True}}
     plain["cluster"]["hvparams"]["kvm"] = {"hotplug_vcpus": 4}
-    said = versions.downgrade(plain)
+    said = versions.downgrade(plain, build_catalogue())
     assert instance["hvparams"] == {"acpi": True} and plain["cluster"]["hvparams"]["kvm"] == {}
     assert "instance web: disk_iops is not known to 3.0 and was left out" in said
 
@@ -212,7 +213,7 @@ def test_nothing_that_the_classes_of_3_0_refuse_goes_down() -> None:
     before = copy.deepcopy(plain)
     plain |= {"maintenance": {"roundDelay": 100}, "backups": {"keys": {}}}
     disk |= {"snapshots": {"before": 1.0}, "generation": 1}
-    said = versions.downgrade(plain)
+    said = versions.downgrade(plain, build_catalogue())
     assert plain == before | {"version": 3000000}
     assert "maintenance is not known to 3.0 and was left out" in said
     assert f"disk {disk['uuid']}: snapshots is not known to 3.0 and was left out" in said
@@ -223,7 +224,7 @@ def test_an_instance_between_two_states_does_not_go_down() -> None:
     instance = next(iter(plain["instances"].values()))
     instance["reverting"] = "before"
     with pytest.raises(ConfigurationError, match=f"instance {instance['name']} is being taken back"):
-        versions.downgrade(plain)
+        versions.downgrade(plain, build_catalogue())
     assert instance["reverting"] == "before" and versions.version_of(plain) == (3, 1), "nothing is changed"
 
 

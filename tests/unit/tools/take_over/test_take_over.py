@@ -19,6 +19,7 @@ from ganeti.master.config import versions
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.node import certificates
+from ganeti.node.catalogue import build_catalogue
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
@@ -157,11 +158,11 @@ def test_an_interrupted_way_back_may_find_its_configuration_downgraded(tmp_path:
     assert part._plain_back() == plain
     kept = part._keep_present()
     assert kept and json.loads(Path(kept).read_text()) == plain and Path(kept).stat().st_mode & 0o777 == 0o600
-    versions.downgrade(plain)
+    versions.downgrade(plain, build_catalogue())
     Path(paths.config_file).write_text(json.dumps(plain))
     assert part._keep_present() is None, "what an interrupted one has kept stays"
     found = Configuration.from_plain(part._plain_back()).to_plain()
-    versions.downgrade(found)
+    versions.downgrade(found, build_catalogue())
     assert found == plain and versions.version_of(found) == (3, 0)
 
 

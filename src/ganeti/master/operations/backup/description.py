@@ -40,7 +40,7 @@ def description_of(
     Those that only a cluster has, and those that Ganeti 3.1 does not know while they say nothing, are left out: it
     refuses to import an export that names them.
     """
-    left_out = {each.name for each in parameters if each.cluster_only or (each.ours and _is_default(spec, each))}
+    left_out = {each.name for each in parameters if each.cluster_only or (each.not_in_3_1 and _is_default(spec, each))}
     nics = []
     for nic in spec.nics:
         values = {key: getattr(nic, key) for key in NIC_KEYS if key != "network"}

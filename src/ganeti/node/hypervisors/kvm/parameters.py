@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The 65 parameters of ``kvm`` (opcodes, section 4): names, types, defaults and limits of 3.1; and two for hot-plug.
+"""The parameters of ``kvm`` (opcodes, section 4), with the names, types, defaults and limits of 3.1.
 
 What a single value must look like is said here; what values must not contradict each other, and what the node must
 have for them, is in `checks`.
@@ -173,17 +173,21 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("cpu_cores", "int", 0, "cores of a socket; 0 unset", minimum=0),
     Parameter("cpu_threads", "int", 0, "threads of a core; 0 unset", minimum=0),
     Parameter("cpu_sockets", "int", 0, "sockets; 0 unset", minimum=0),
-    Parameter("hotplug_vcpus", "int", 0, "virtual CPUs it can have while it runs; 0 for no more", minimum=0, ours=True),
-    Parameter("disk_iops", "int", 0, "most reads and writes a second of a disk; 0 for no limit", minimum=0, ours=True),
+    Parameter(
+        "hotplug_vcpus", "int", 0, "virtual CPUs it can have while it runs; 0 for no more", minimum=0, not_in_3_1=True
+    ),
+    Parameter(
+        "disk_iops", "int", 0, "most reads and writes a second of a disk; 0 for no limit", minimum=0, not_in_3_1=True
+    ),
     Parameter(
         "disk_bandwidth",
         "int",
         0,
         "most MiB a second of each disk; 0 for no limit",
         minimum=0,
-        ours=True,
+        not_in_3_1=True,
     ),
-    Parameter("hotplug_memory", "int", 0, "MiB it can have while it runs; 0 for no more", minimum=0, ours=True),
+    Parameter("hotplug_memory", "int", 0, "MiB it can have while it runs; 0 for no more", minimum=0, not_in_3_1=True),
     Parameter("soundhw", "string", "", "sound cards, with commas between them"),
     Parameter("usb_devices", "string", "", "USB devices, with commas or blanks between them"),
     Parameter("vga", "string", "", "graphics card", check=_check_word),

@@ -139,8 +139,8 @@ def test_a_running_guest_is_down_until_its_node_has_the_dumps(ctx: FakeContext, 
 
 def test_an_export_names_no_parameter_that_ganeti_3_1_refuses(ctx: FakeContext, kept: Kept) -> None:
     pretend = ctx.catalogue.hypervisors["pretend"]
-    ours = (Parameter("iops", "int", 0, ours=True), Parameter("bandwidth", "int", 0, ours=True))
-    traits = dataclasses.replace(pretend, parameters=(*pretend.parameters, *ours))
+    own = (Parameter("iops", "int", 0, not_in_3_1=True), Parameter("bandwidth", "int", 0, not_in_3_1=True))
+    traits = dataclasses.replace(pretend, parameters=(*pretend.parameters, *own))
     ctx.catalogue = Catalogue(ctx.catalogue.templates, {"pretend": traits})
     instance = ctx.config.view().find_instance("web1")
     assert instance is not None

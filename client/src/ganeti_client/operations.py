@@ -992,7 +992,7 @@ class Operations(Generic[Result]):
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
-        """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named."""
+        """Count what fits, or say what was counted; *node_groups* (names or UUIDs; not in 3.1) are all if none is named."""
         given = {
             "dry_run": dry_run,
             "debug_level": debug_level,
@@ -1214,7 +1214,7 @@ class Operations(Generic[Result]):
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
-        """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
+        """Change parameters of a node group; null leaves one as it is. The *capacity_params* are replaced together."""
         given = {
             "group_name": group_name,
             "dry_run": dry_run,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is no size and no time any more, for whoever reads one.
+"""What is no size and no time any more, for all that read one.
 
 Apart from `units`, since commands read their values without regular expressions, and start the faster.
 """

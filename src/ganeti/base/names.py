@@ -77,7 +77,7 @@ def instance_name_fault(name: str) -> str | None:
 
 
 def address_fault(name: str) -> str | None:
-    """Of a host's name: one whose last part is a number is read as an address by whoever resolves it."""
+    """Of a host's name: one whose last part is a number is read as an address by resolvers."""
     if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
         return "it would be read as an IP address: use a name whose last part is no number"
     return None
@@ -96,7 +96,7 @@ def new_label_fault(name: str) -> str | None:
 
 
 def file_name_fault(name: str) -> str | None:
-    """Of the name of a file or directory of ours."""
+    """Of the name of a file or directory that this program makes."""
     if not _FILE_NAME.fullmatch(name):
         return "use letters, digits and the characters _ . + -, and begin with a letter, a digit or _"
     return _length_fault(name, LONGEST_NAME_BYTES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One attempt to join a cluster: what it changes on this machine, and how that is taken back, whoever does it.
+"""One attempt to join a cluster: what it changes on this machine, and how this or a later process takes that back.
 
 Until the master has said that it asks the cluster, an attempt whose process has died is taken back by who sees it
 first. Afterwards its job goes on without the process, and the cluster alone knows how that ended (`watcher_joining`).

@@ -106,7 +106,7 @@ class FileSet:
         self._note([Former(path=path)])
 
     def directory(self, path: str, mode: int) -> None:
-        """Make a directory unless it is there; its mode is set either way where it is ours."""
+        """Make a directory unless it is there; its mode is set either way where this set made it."""
         fresh: list[Former] = []
         missing = self._find_missing_directories(path, fresh)
         self._note(fresh)

@@ -30,7 +30,7 @@ from ganeti.model.traits import Catalogue
 from ganeti.node.storage.allowed_paths import AllowedPaths
 
 ADDRESS_PROBE_S = 2.0
-"""Whoever has the address on this network answers in milliseconds; the time is for addresses behind routers."""
+"""A machine that has the address on this network answers in milliseconds; the time is for addresses behind routers."""
 DEFAULT_ALLOCATOR = "hail"
 MIN_VOLUME_GROUP_MIB = 20480
 DEFAULT_VOLUME_GROUP = "xenvg"

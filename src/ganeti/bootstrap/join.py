@@ -162,7 +162,7 @@ def claim(paths: Paths, name: str) -> Iterator[None]:
 
 
 def _is_locked(descriptor: int, path: str) -> bool:
-    """Whether the file is ours now; one that its last holder has just removed is nobody's."""
+    """Whether this process has the file now; one that its last holder has just removed is nobody's."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(descriptor), os.stat(path))

@@ -168,8 +168,8 @@ def _serve(
     deadline_s: float,
     paths: Paths,
 ) -> TokenJoining:
-    """Return once the machine is set up. Whoever does not know the secret learns nothing and ends nothing, and after
-    ten times in a minute is not even heard."""
+    """Return once the machine is set up. A caller that does not know the secret learns nothing and ends nothing,
+    and is ignored after ten attempts in a minute."""
     guesses = FailedLogins(time.monotonic)
     while (left_s := deadline_s - time.monotonic()) > 0:
         listener.settimeout(left_s)

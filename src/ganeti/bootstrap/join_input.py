@@ -273,7 +273,7 @@ def check_ssconf(values: dict[str, str], cluster_name: str) -> None:
 
 
 def check_secret(where: str, text: str) -> None:
-    """A secret is one line: whoever reads only the first would know another one than who reads all."""
+    """A secret is one line: programs that read the first line and those that read all must know the same one."""
     if not text.strip():
         raise PrerequisiteError(f"{where} must not be empty", WRONG_INPUT)
     if not (text.strip().isascii() and text.strip().isprintable()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What was on a machine before it began to join a cluster, on disk: whoever comes next can take the joining back.
+"""What was on a machine before it began to join a cluster, on disk: a later process can take the joining back.
 
 A file of lines of JSON in the data directory. It appears with its first line, the state of the machine; each further
 line is synced before what it tells of is done. Who works on it holds a lock on it: a record without one was left by a

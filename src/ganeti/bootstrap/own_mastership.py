@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Who is the master, as far as this node's own disk tells: ssconf, the configuration, and the node daemon's promise.
 
-A new master's ssconf is written after its WConfD has begun to serve, and a file can be lost. So whoever starts the
+A new master's ssconf is written after its WConfD has begun to serve, and a file can be lost. So code that starts the
 master's daemons, or sends a user elsewhere, looks here when ssconf does not name this node. Standard library only.
 """
 
@@ -48,8 +48,8 @@ class OwnMastership:
     def may_go_on(self) -> bool:
         """Whether this node has promised itself a later epoch than its copy's, also as the master that copy names.
 
-        Such a one serves in the former epoch, and where the others have another master by now, asks again as whoever
-        was interrupted does.
+        Such a node serves in the former epoch. Where the others have another master by now, it asks again as an
+        interrupted node does.
         """
         return self.promised > self.epoch and bool(self.me) and self.holder == self.me
 

@@ -127,7 +127,7 @@ class Conversation:
     def hear(self, timeout_s: float, *, after_others: bool = False) -> dict[str, Any]:
         """The helper's next message; raises `CommandError` with what it printed where it has ended instead.
 
-        With *after_others*, lines before it are passed over: root's shell there may greet whoever comes.
+        With *after_others*, lines before it are passed over: root's shell there may print a greeting.
         """
         assert self._process.stdout is not None
         watch = Timer(timeout_s, self._process.kill)

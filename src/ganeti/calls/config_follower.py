@@ -38,7 +38,7 @@ class ConfigFollower:
         return self._replica.position
 
     async def run(self) -> None:
-        """Follow for ever."""
+        """Follow until cancelled."""
         while True:
             try:
                 async for event in self._client.events(lambda: self.position):

@@ -28,7 +28,7 @@ Plain = list[Any]
 
 
 class LockFollower:
-    """One stream of ``followLocks``, kept open for ever by `run`; the callbacks are called on its event loop."""
+    """One stream of ``followLocks``, kept open by `run` until cancelled; the callbacks are called on its event loop."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def read_spec(option: str, given: dict[str, Any]) -> list[int]:
 def read_parameters(option: str, given: dict[str, Any]) -> dict[str, Any]:
     """Give the parameters that are named; those that are said to be ``default`` are not, nor is any by that alone.
 
-    All are replaced together, so whoever resets some of them and names no other has most likely meant less than all.
+    All are replaced together, so a user who resets some of them and names no other has most likely not meant all.
     """
     known = [*_SPEC, "disk_template", *_RATIOS]
     if given == {RESET: True}:

@@ -59,7 +59,7 @@ def _version(program: str) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Whoever closed standard output or error wants silence, not a crash."""
+    """A caller that closed standard output or error wants silence, not a crash."""
     if sys.stdout is None or sys.stderr is None:
         import os
 
@@ -114,7 +114,7 @@ def _wants_traceback(words: list[str]) -> bool:
 
 
 def _sentence(program: str, error: Exception) -> str:
-    """Say what went wrong: errors of ours as if the cluster had sent them, others as a fault of this program."""
+    """Say what went wrong: an error of the tree as if the cluster had sent it, another as a fault of this program."""
     to_wire = getattr(error, "to_wire", None)
     if to_wire is not None:
         from ganeti.cli.failures import describe

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the user may have meant. Imported only when something is wrong.
 
-Who types a command that does not exist must not be led to one that takes something away: whoever follows a hint has
+A mistyped command must not lead to one that takes something away: a user who follows a hint has
 not thought about the word yet. So only what is named here is ever suggested.
 """
 

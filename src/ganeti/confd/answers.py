@@ -13,7 +13,7 @@ from ganeti.model.templates import PAIRED
 from ganeti.wire.confd import LINK, Fault, Kind, MasterField, Question, Status
 
 _UNTOLD = "backups"
-"""A section of ours with the keys of backups: any node could ask for them, and some only keep what they seal."""
+"""The section with the keys of backups: any node could ask for them, and some nodes only keep what they encrypt."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class Server(asyncio.DatagramProtocol):
 
 class Keys:
     """The keys that questions may be signed with: a former one as long as a question signed with it may be on its way,
-    and whoever asks may not have the new one yet."""
+    and the client may not have the new one yet."""
 
     def __init__(self, content: Callable[[], bytes], clock: Callable[[], float] = time.monotonic) -> None:
         """*content* gives that of `hmac.key` as it is now."""

@@ -134,7 +134,7 @@ class NodeDaemon:
         gc.freeze()
 
     async def close(self) -> None:
-        """Calls still running are ended; whoever made them repeats them to the next daemon."""
+        """Calls still running are ended; their callers repeat them to the next daemon."""
         await self._calls.close(STOP_GRACE_S)
         await self._server.close()
         if self._looks is not None:

@@ -33,7 +33,7 @@ from ganeti.master.watcher import (
     without_attempts,
 )
 from ganeti.model.locks import ALL_INSTANCES, EXCLUSIVE, instance_lock
-from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.stores.watcher_pause import watcher_pause
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.wire.framing_sync import ask
 from ganeti.wire.job_file import RUNNING, SUCCESS
@@ -48,7 +48,7 @@ STATUS_WITHIN_S = 10.0
 REASON = "gnt:watcher"
 RENEW = "OP_UPDATE_NODE_GROUP_CACHE"
 LOW = 10
-"""The priority of a job that wants all locks of the group to look: whoever wants one to work goes first."""
+"""The priority of a job that only looks and needs all locks of the group: jobs that change something go first."""
 GROUP_STATUS = "instance-status.group-"
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How all nodes say that all instances are, for the children of all node groups.
 
-A guest may run in any group, so whoever looks asks every node of the cluster. Fifty children that look at once would be
+A guest may run in any group, so each look asks every node of the cluster. Fifty children that look at once would be
 fifty questions to each node: more than LuxiD has connections for, and then nodes seem silent that are not. So one
 looks at a time, and what it sees serves all who wanted to look before it began: of any number that wait, one more does.
 """

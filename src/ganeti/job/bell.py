@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A Unix socket of the master on which somebody outside ends a wait of a job: whoever connects has rung."""
+"""A Unix socket of the master by which a client ends a wait of a job: it connects."""
 
 import asyncio
 import contextlib

@@ -28,7 +28,7 @@ from ganeti.ports.luxid import Client
 from ganeti.ports.nodes import NodesPort
 from ganeti.stores import undo_files
 from ganeti.stores.job_files import JobFiles
-from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.stores.watcher_pause import watcher_pause
 from ganeti.wire.job_file import JobFile
 
 

@@ -5,7 +5,7 @@
 2. send its name to LuxiD; wait for the confirmation                (S2.36, S2.37)
    a broken pipe here: end without having begun                     (S2.39)
 3. get the secret parameters over the same socket, close it; and who holds the job's first locks so far
-4. run the opcodes; from here on the job's file is ours             (S2.62)
+4. run the opcodes; from here on this process alone writes the job's file (S2.62)
 5. the job has ended, or its file is given back to the queue: remove the lock file             (S2.30)
 """
 

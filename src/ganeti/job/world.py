@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SAVE_PAUSE_S = 0.04
-"""Short enough for whoever looks on; most small jobs have their next state on disk by then anyway."""
+"""Short enough for a user who watches; most small jobs have their next state on disk by then anyway."""
 _FLUSH_S = 120.0
-"""A node that hangs is given up by whoever sends to it within a minute."""
+"""The caller gives a node that hangs up within a minute."""
 _SUBMIT_S = 60.0
 _CONTINUE_S = 5.0
 
@@ -184,7 +184,7 @@ class JobWorld:
         return not blockers
 
     async def free_locks(self, *, ending: bool = False) -> None:
-        """Whoever cannot be told now will find out by our lock file."""
+        """A daemon that cannot be told now sees the end by the lock file."""
         patience_s = 0.0 if ending else None
         try:
             if self._claim is not None:  # nothing was ever claimed: LuxiD holds it still

@@ -133,7 +133,7 @@ class EventHub:
         try:
             step = ConfigStep(event, self._follower.configuration, self._catalogue)
         except (KeyError, TypeError, ValueError):
-            return _nothing  # whoever takes it in will refuse it
+            return _nothing  # its reader refuses it
         return lambda: self._config_changed(step)
 
     def node_asked(self, uuid: str, answered: bool) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The LUXI call `ExplainJob` (ours): why a job is where it is, as ``[[depth, sentence], …]``."""
+"""The LUXI call `ExplainJob` (not in 3.1): why a job is where it is, as ``[[depth, sentence], …]``."""
 
 import asyncio
 import time

@@ -17,7 +17,7 @@ from ganeti.master.query.exports import export_rows
 from ganeti.master.query.fields import Field, QueryWorld, Resource
 from ganeti.master.query.filters import asked_names
 from ganeti.master.query.running import describe_fields, legacy_rows, names_filter, present, selected
-from ganeti.stores.watcher_switch import watcher_pause
+from ganeti.stores.watcher_pause import watcher_pause
 from ganeti.wire.framing import Pieces
 
 _TAGGED = {"node": "find_node", "instance": "find_instance", "nodegroup": "find_group", "network": "find_network"}
@@ -59,7 +59,7 @@ class QueryCalls:
 
     @serves("Query")
     async def query(self, what: Any, names: Fields, qfilter: Any, cached: Cached = True) -> Pieces:
-        """What, fields, filter; ours is a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
+        """What, fields, filter; and a fourth argument that clients of 3.1 do not have: ``{"cache": "off"}``."""
         if what == "job" and asked_names(qfilter, "id") is None:
             return _described(*await self._sources.job_list(names, qfilter))
         resource = self._sources.resource(what)

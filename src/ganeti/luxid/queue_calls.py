@@ -18,7 +18,7 @@ from ganeti.master.query.running import legacy_rows, selected
 from ganeti.master.queue.submission import new_job, read_opcodes
 from ganeti.ports.luxid import CancelUnbegun, MayContinue
 from ganeti.stores.undo_files import jobs_with_undo
-from ganeti.stores.watcher_switch import pause_watcher
+from ganeti.stores.watcher_pause import pause_watcher
 from ganeti.wire.job_file import QUEUED, WAITING, JobFile
 from ganeti.wire.luxi import WAIT_TIMEOUT_S
 

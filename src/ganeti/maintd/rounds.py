@@ -78,7 +78,7 @@ class Maintenance:
         return self._follower.configuration
 
     async def run(self) -> None:
-        """Work for ever; what fails is tried again."""
+        """Run until cancelled; what fails is tried again."""
         while True:
             pause_s = interval_s(self._view)
             try:

@@ -41,7 +41,7 @@ class Downloads:
 
 
 class Download:
-    """The content of a file in pieces, up to the size that it has now; whoever gets it calls `aclose`."""
+    """The content of a file in pieces, up to the size that it has now; the caller calls `aclose`."""
 
     def __init__(self, downloads: Downloads, peer: str, source: BinaryIO) -> None:
         self._downloads, self._peer, self._source = downloads, peer, source

@@ -81,7 +81,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class StorageDaemon:
-    """Commands one after another: whoever uses it holds its disk's lock."""
+    """Commands one after another: the caller holds its disk's lock."""
 
     def __init__(self, places: Places, uuid: str, image: str) -> None:
         self._places = places

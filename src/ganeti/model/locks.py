@@ -127,7 +127,7 @@ class LockPlan(msgspec.Struct, frozen=True):
         return [(lock, EXCLUSIVE if lock in self.exclusive else SHARED) for lock in locks]
 
     def covers(self, other: "LockPlan") -> bool:
-        """True if whoever holds this plan may do all that the other one allows; a set lock covers its members."""
+        """Whether a holder of this plan may do all that the other one allows; a set lock covers its members."""
         held = self.shared | self.exclusive
         return all(_within(lock, self.exclusive) for lock in other.exclusive) and all(
             _within(lock, held) for lock in other.shared

@@ -99,7 +99,7 @@ class ChangeGroup(_Request, frozen=True, kw_only=True, tag="change-group"):
 
 
 class EmptyNodes(_Request, frozen=True, kw_only=True, tag="empty-nodes"):
-    """Where the instances of whole nodes go (ours). *begun* are on their way out, *nodes* are tried in order."""
+    """Where the instances of whole nodes go (not in 3.1). *begun* are on their way out, *nodes* are tried in order."""
 
     begun: list[str] = []
     nodes: list[str] = []
@@ -120,7 +120,7 @@ class NodeRoom(msgspec.Struct, frozen=True):
 
 
 class BalanceStep(_Request, frozen=True, kw_only=True, tag="balance-step"):
-    """The first jobs that make the cluster more even (ours); *without* are nodes that are left alone.
+    """The first jobs that make the cluster more even (not in 3.1); *without* are nodes that are left alone.
 
     *load* is what processors do for instances, by name; without it, all do the same. With it nothing moves in a group
     whose busiest node is less than *load_threshold* above the mean, in shares of its processors. Instances that *stay*
@@ -142,9 +142,9 @@ class CountCapacity(_Request, frozen=True, kw_only=True, tag="capacity"):
     default_template: str
     group_parameters: dict[str, Plain] = {}
     if_added: list[str] = []
-    """Kinds of new nodes that are to be supposed, in the words of the command line (ours)."""
+    """Kinds of new nodes that are to be supposed, in the words of the command line (not in 3.1)."""
     if_lost: list[str] = []
-    """Names of nodes and groups that are to be supposed as lost (ours)."""
+    """Names of nodes and groups that are to be supposed as lost (not in 3.1)."""
 
 
 PlacementRequest = (

@@ -40,7 +40,7 @@ class ConfdView:
         return self._wanted
 
     async def follow(self) -> None:
-        """Ask for ever for the settings, of which what is known last holds, and for what should run here."""
+        """Keep the settings, and what should run here, up to date until cancelled."""
         silent = False
         while True:
             try:

@@ -49,7 +49,7 @@ class DumpFile:
                 content, offset = content[done:], offset + done
 
     def finish(self, *, durable: bool = True) -> None:
-        """Give it its size; without *durable*, whoever publishes it has to sync it."""
+        """Give it its size; without *durable*, the caller that publishes it syncs it."""
         with self._telling():
             os.ftruncate(self._file, self._size)
         if not durable:

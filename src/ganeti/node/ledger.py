@@ -2,7 +2,7 @@
 """Which calls a node still carries out, and the answers it has given (D5). A pure machine.
 
 Invariant: a call that changes the node runs only if its epoch is the highest seen, its attempt has not been superseded,
-and its number (job, attempt, step) has not been answered. `admit` says which of these holds; whoever runs it makes
+and its number (job, attempt, step) has not been answered. `admit` says which of these holds; its caller makes
 `fences` durable before a call that raised them begins, and answers durable before they are sent.
 """
 

@@ -50,7 +50,7 @@ def scripts_in(paths: Paths, path: str, phase: Phase) -> list[str]:
 
 
 def phases_present(paths: Paths, path: str) -> list[Phase]:
-    """The phases whose directories hold anything, or cannot be read: whoever runs them meets that."""
+    """The phases whose directories hold anything, or cannot be read: running them shows why."""
     return [phase for phase in PHASES if _has_scripts(paths, path, phase)]
 
 

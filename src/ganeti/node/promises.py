@@ -2,7 +2,7 @@
 """To whom a node has promised itself: one epoch, one holder (`docs/design/copies-and-mastership.md`). A pure machine.
 
 Invariant: the promised epoch never falls, and an epoch whose holder is known keeps that holder. So of two nodes that
-ask for the same epoch a node promises to one only, and whoever has the promises of a majority is alone with it.
+ask for the same epoch a node promises to one only, and only one node can have the promises of a majority.
 
 A promise is durable before it is told, and so is the epoch of an append or of a call that raised it (whoever keeps
 it, `noded/calls.py`, sees to that). A call of a job names no master: it raises the epoch and leaves the holder

@@ -7,7 +7,7 @@ own, and what comes late must not bring back what a newer one has replaced.
 
 
 class NewestSsconf:
-    """In one life of the node daemon; whoever asks holds the lock of ssconf."""
+    """In one run of the node daemon; the caller holds the lock of ssconf."""
 
     def __init__(self) -> None:
         self._cluster = ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lines that the cluster owns in root's `authorized_keys`, and `ganeti_pub_keys` (protocols, section 1). Pure.
 
-A line of ours ends with a word that names the node whose key it is. All other lines are the administrator's: they stay
-as they are, and a key that one of them lets in already is not entered a second time.
+A line of the cluster ends with a word that names the node whose key it is. All other lines are the administrator's:
+they stay as they are, and a key that one of them lets in already is not entered a second time.
 """
 
 import re
@@ -60,7 +60,7 @@ def public_keys_text(keys: KeysOfNodes) -> str:
 
 
 def keys_in(text: str) -> list[str]:
-    """Give ``kind key`` of each line of `authorized_keys` that lets somebody in, whoever entered it."""
+    """Give ``kind key`` of each line of `authorized_keys` that lets somebody in, of the cluster or not."""
     return [key for line in text.splitlines() if (key := _key_of(line))]
 
 

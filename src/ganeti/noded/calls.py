@@ -83,9 +83,9 @@ class _Running:
     is_looking: bool = False
     """It changes nothing, and *task* is that of the request, which has more to do when the call has ended."""
     is_ended: bool = False
-    """By `abort` or `close`, not by whoever carries requests."""
+    """By `abort` or `close`, not by the HTTP server."""
     over: "asyncio.Future[None] | None" = None
-    """Of one that is looking: done when it is over, for whoever waits for that."""
+    """Of a call that only looks: done when it is over."""
 
     def end(self) -> "asyncio.Future[Any]":
         """Give what is done when this is over."""

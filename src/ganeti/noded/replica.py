@@ -55,7 +55,7 @@ class Replica:
         self._now_s = now_s
         self._place = ReplicaPlace(paths, node_name, now_s)
         self.newest_ssconf = self._place.newest_ssconf
-        """To be heeded by whoever else writes ssconf here."""
+        """Held by everything that writes ssconf here."""
         self._turn = asyncio.Lock()
         self._established = 0
         """As last seen."""
@@ -174,7 +174,7 @@ class Replica:
         await self._background.cancel()
 
     async def _whole(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Do *work* alone, and to its end even if whoever asked is gone: memory and disk must agree."""
+        """Do *work* alone, and to its end even if the client is gone: memory and disk must agree."""
 
         async def alone() -> Answer:
             async with self._turn:
@@ -421,7 +421,7 @@ class _MasterDaemons:
         return any(map(is_alive, self._others))
 
     def end(self, caller: Caller) -> None:
-        """In the background, once: whoever is waited for tries again."""
+        """In the background, once: the sender tries again."""
         from ganeti.noded.master_ending import end_master_daemons
 
         if self._ending is not None and not self._ending.done():

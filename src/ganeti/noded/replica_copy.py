@@ -63,7 +63,7 @@ class ReplicaCopy:
         """Records that are on disk and not known to be acknowledged."""
         self._boot = ""
         self._known_files: tuple[str, ...] = ()
-        """Fingerprints of a `config.data` that whoever opens the database takes for its own."""
+        """Fingerprints of a `config.data` that WConfD takes for its own when it opens the database."""
         self._publication: ReplicaPublication | None = None
         self._marks: tuple[Position, Marks] | None = None
         """What was told last, and as of which change of what it tells."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Bearers of tokens of issuers, for whoever asks for a caller; what checks signatures is loaded when it is needed."""
+"""Bearers of tokens of issuers, for code that asks for a caller; what checks signatures is loaded when it is needed."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Api:
         self.third = Resources(luxi, fan, self._requests)
 
     def door(self, request: HttpRequest) -> HttpReply | None:
-        """Give the refusal of a long body, before it is read, to whoever has no valid credentials."""
+        """Give the refusal of a long body, before it is read, to a client without valid credentials."""
         if not _is_long(request):
             return None
         handled = _Handled()

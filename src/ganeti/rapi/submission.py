@@ -126,7 +126,7 @@ def _check_version(given: dict[str, Any]) -> None:
 
 
 def _arguments(route: Route, operation: type[Operation[Any]], asked: Asked, given: dict[str, Any]) -> dict[str, Any]:
-    """Read those arguments of the query that are parameters; others are none of ours."""
+    """Read those arguments of the query that are parameters; others are ignored."""
     found: dict[str, Any] = {}
     fields = _fields(operation)
     for word, values in asked.arguments.items():

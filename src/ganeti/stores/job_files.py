@@ -140,7 +140,7 @@ class JobFiles:
             for temporary, final in written:
                 os.rename(temporary, final)
             sync_directory(self.directory)
-        except Exception:  # whoever submitted is told that there are no such jobs
+        except Exception:  # the submitter is told that there are no such jobs
             for temporary, final in written:
                 for path in (temporary, final):
                     with suppress(OSError):

@@ -34,7 +34,7 @@ _GROWTH_BYTES = 256 * 1024
 def load_locks(path: str) -> Saved:
     """Read `locks.data`; raises `LockError` with the reason and the remedy if it cannot be understood.
 
-    The file of another product, which has no version, is passed over: its owners know nothing of ours.
+    The file of another product, which has no version, is ignored: its owners are not of this cluster's jobs.
     """
     data = read_if_there(path)
     if data is None:

@@ -50,7 +50,7 @@ def _nobody_else(_cluster: str, _position: Position) -> AbstractContextManager[b
 
 @dataclass(frozen=True)
 class Published:
-    """What lies on the master's disk now, for whoever sends it to other nodes."""
+    """What lies on the master's disk now, for the caller to send to other nodes."""
 
     position: Position
     config_file: str

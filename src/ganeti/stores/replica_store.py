@@ -67,7 +67,7 @@ class ReplicaStore(SqliteStore):
 
     @classmethod
     def for_reading(cls, path: str) -> "ReplicaStore":
-        """Open what is there beside whoever writes it; raises `sqlite3.Error`."""
+        """Open what is there beside its writer; raises `sqlite3.Error`."""
         store = cls.__new__(cls)
         store._path = path
         store._uncheckpointed = 0
@@ -254,7 +254,7 @@ def glance(path: str, node_name: str) -> Marks:
 
 
 def examine(path: str) -> Content:
-    """Read the whole database from the disk, beside whoever has it open; raises `ReplicaFaultError`."""
+    """Read the whole database from the disk, beside the process that has it open; raises `ReplicaFaultError`."""
     if not os.path.exists(path):
         _refuse_lost(path)
         return Content()

@@ -37,7 +37,7 @@ _PRIVATE = ("backup-chains", "extstorage", "held-images", "node-calls", "shown")
 
 @dataclass(frozen=True)
 class Rule:
-    """What one path, or those of one pattern, must be like; without *user*, whoever wrote it last is its owner."""
+    """What one path, or those of one pattern, must be like; without *user*, its owner is its last writer."""
 
     path: str
     mode: int

@@ -25,7 +25,7 @@ SILENT_MAX, SILENT_S = 256, 5.0
 STRANGERS_MAX, STRANGER_S = 32, 5.0
 """Of those who shake hands, or have no certificate that is trusted: that is time for one request and its refusal."""
 WAITING_MAX = 96
-"""Of those who are trusted, and have no request that is being worked on. Whoever is let go connects again."""
+"""Trusted connections without a request that is being worked on. A client whose connection is closed connects again."""
 _CROWD = 64
 CONNECTION_BUFFER_BYTES = 32 * 1024
 """Two records of TLS. The loop would give each connection 256 KiB, and write zeros to all of it."""

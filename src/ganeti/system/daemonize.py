@@ -124,7 +124,7 @@ def run_daemon(
     try:
         failure = _live(daemon, main, before_loop, early)
     finally:
-        pid_file.remove()  # first: whoever hears of the end may start the daemon again
+        pid_file.remove()  # first: a caller that hears of the end may start the daemon again
     if failure is not None:
         return _refuse(name, report, failure)
     _log.info("%s has ended", name)

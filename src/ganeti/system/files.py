@@ -108,7 +108,7 @@ def open_among_others(path: str, flags: int, mode: int) -> int:
 def open_lock(path: str, mode: int = 0o640) -> int:
     """Open, or make, a lock file of one's own in a directory where anybody may write (``/run/lock``).
 
-    Whoever else has made something by that name could hold the lock for ever, keep the kernel from opening it
+    Another user who has made something by that name could hold the lock for ever, keep the kernel from opening it
     (fs.protected_regular), or have root make a file elsewhere: it is put aside. Raises `OSError`.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -242,7 +242,7 @@ async def _streamed(request: BaseRequest, reply: HttpReply, chunks: Chunks) -> S
 
 
 def _is_no_malformed_request(record: logging.LogRecord) -> bool:
-    """Whoever reaches the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
+    """Any client of the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lock files that say whether a process lives (S2.21-S2.31).
 
-Whoever owns something creates a file of its own and keeps it locked; the kernel unlocks it when the process ends,
+An owner of something creates a file of its own and keeps it locked; the kernel unlocks it when the process ends,
 whatever the way. Invariants: the descriptor is opened after the fork and closed in every child, since a fork would
 share the lock; a path is used once, since a file removed and made again would be two locks.
 """

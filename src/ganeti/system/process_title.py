@@ -41,7 +41,7 @@ def show_spare() -> None:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Show no job meanwhile: one that is only rehearsed is none to whoever looks at the processes."""
+    """Show no job meanwhile: one that is only rehearsed is none in a list of processes."""
     global _is_kept
     _is_kept = True
     try:

@@ -27,7 +27,7 @@ class ProcessWatches:
         return job_id in self._descriptors
 
     def add(self, job_id: int, pid: int | None, lock_file: str | None) -> None:
-        """Watch a process; one that is gone already is told of at once, whoever has its number now."""
+        """Watch a process; one that is gone already is told of at once, whichever process has its number now."""
         loop = asyncio.get_running_loop()
         self._delayed.pop(job_id, None)
         try:

@@ -120,7 +120,7 @@ class ShortAnswers(asyncio.Protocol):
         self._stirred_s = asyncio.get_running_loop().time()
         if self._is_answering:
             if len(self._buffer) > 2 * SHORT_BYTES and self._transport is not None:
-                self._transport.abort()  # whoever sends on and on without waiting is no caller of ours
+                self._transport.abort()  # no client of the product sends on and on without waiting
             return
         self._server.stirs(self)
         self._look_at_buffer()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Opening and serving Unix sockets; paths may be longer than a socket address.
 
-Whoever connects is served or told why not: beyond the most connections, and when the process has no descriptor left,
+Every client is served or told why not: beyond the most connections, and when the process has no descriptor left,
 a client gets a sentence and its connection is closed. Accepting never spins and never ends before the server does.
 """
 
@@ -202,7 +202,7 @@ async def serve(
 ) -> UnixServer:
     """Listen at *path* and run *handle* for each connection, which is closed when it returns.
 
-    A socket file left by a dead daemon is replaced; whoever calls this holds the daemon's pid file. Without
+    A socket file left by a dead daemon is replaced; the caller holds the daemon's pid file. Without
     *connections_max*, as many are served as descriptors allow.
     """
     return UnixServer(_listen(path, mode), path, handle, limit_bytes, connections_max or most_connections())

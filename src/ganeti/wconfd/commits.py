@@ -98,7 +98,7 @@ class Committer:
         self.stream = stream
         self.steps = steps
         self.published: PublishedMark | None = None
-        """What `config.data` has been written with, told by whoever writes it; kept with the next commit."""
+        """What `config.data` was written with, given by its writer; kept with the next commit."""
         self._head = head
         self._store = store
         self._now_s = now_s

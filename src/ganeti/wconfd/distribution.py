@@ -96,7 +96,7 @@ class Distributor:
                 receiver.task = self._background.start(self._serve(receiver), f"distribution to {receiver.node.name}")
 
     async def run(self) -> None:
-        """Look at all nodes now and then, for ever."""
+        """Look at all nodes now and then, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             await self.look()
@@ -160,7 +160,7 @@ class Distributor:
         return receiver.differs or is_behind
 
     async def _differing(self, node: Node, digests: dict[str, str]) -> list[str]:
-        """Nothing of a node that does not answer: whoever sends it something meets that."""
+        """Nothing of a node that does not answer: sending to it fails, and says so."""
         try:
             answer = await ask(self._nodes, node.uuid, DifferingSsconf(digests=digests), deadline_s=LOOK_S)
         except GanetiError as err:

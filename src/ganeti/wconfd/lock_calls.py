@@ -105,7 +105,7 @@ class LockCalls:
 
     @serves("freeLocks")
     async def free_locks(self, client: Client) -> Any:
-        """Whoever frees all its locks has ended or begins anew: it needs no room any more either."""
+        """An owner that frees all its locks has ended or begins anew: its promised room is freed as well."""
         self._promises.drop(client)
         await self._locks.free(client)
         return VOID

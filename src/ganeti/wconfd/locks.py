@@ -195,7 +195,7 @@ class LockService:
         return dead
 
     def free_if_dead(self, lock_file: str) -> None:
-        """Whoever asked under this lock file may have died just now."""
+        """The owner of this lock file may have died just now."""
         self._free_dead(owner for owner in self.table.owners() if owner.lock_file == lock_file)
 
     @property
@@ -204,7 +204,7 @@ class LockService:
         return self._news.serial - 1
 
     async def watch_owners(self, clean_up: Callable[[], Awaitable[None]]) -> None:
-        """Free the dead for ever; *clean_up* looks at all of them and at what else they left."""
+        """Free the locks of dead owners until cancelled; *clean_up* looks at all owners and at what else they left."""
         since_all_s = 0.0
         try:
             while True:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Promises of room at work in WConfD: kept in a file, so that a restart of the daemon breaks none (D13).
 
-The file is in the run directory: no owner survives a loss of power. Whoever asks what is promised gets nothing of the
-dead, since their lock files are looked at then.
+The file is in the run directory: no owner survives a loss of power. A question about what is promised is answered
+without dead owners, since their lock files are looked at then.
 """
 
 import logging

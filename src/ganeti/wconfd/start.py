@@ -46,7 +46,7 @@ class Opened:
     begun: Commit | None = None
     """The first commit of the epoch that this start begins."""
     outdated_file: str | None = None
-    """A `config.data` of ours that lost power has left damaged, or older than what was acknowledged."""
+    """A published `config.data` that a loss of power has damaged, or made older than what was acknowledged."""
 
     def accept(self) -> None:
         """This node is the master: take over what is imported. Raises `ConfigurationError`."""

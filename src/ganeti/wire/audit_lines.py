@@ -3,7 +3,7 @@
 
 The hash of a line is the SHA-256 of the line before's hash and of its own text without the hash, so no line can be
 changed, taken out or put in without all that follow being written anew. What is cut off at the end shows only to
-whoever has kept a later hash.
+anybody who has kept a later hash.
 """
 
 from __future__ import annotations

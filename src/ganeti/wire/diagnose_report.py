@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A MonD's report of the self-diagnose collector, as whoever acts by it reads it: what is not signed by the cluster's
+"""A MonD's report of the self-diagnose collector, as MaintD reads it: what is not signed by the cluster's
 key, not of now or not of this node is refused (S4.14), and so is an object that breaks the contract of S4.5-S4.8.
 """
 

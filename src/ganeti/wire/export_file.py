@@ -12,7 +12,7 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 
 VERSION = 0
 DUMPS = "dumps"
-"""Section of ours: the size of each dump in bytes, so that one that was cut is noticed. Ganeti 3.1 passes over it."""
+"""The section with the size of each dump in bytes, so that one that was cut is noticed. Ganeti 3.1 ignores it."""
 CHECKSUMS = "dumps_sha256"
 """Another one: the checksum of each dump, so that one that was changed is noticed."""
 NIC_KEYS = ("mac", "ip", "name", "network", "mode", "link", "vlan")

@@ -68,7 +68,7 @@ class OpcodeEntry(msgspec.Struct, kw_only=True):
     unknown: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        """Without the parameters: some are secret, and whoever logs a job must not have to think of that."""
+        """Without the parameters: some are secret, and code that logs a job need not think of that."""
         return f"OpcodeEntry({self.input.get('OP_ID')}, {self.status})"
 
 

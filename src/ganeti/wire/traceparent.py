@@ -24,7 +24,7 @@ class Place:
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{int(self.is_sampled):02x}"
 
     def below(self, *words: Any) -> "Place":
-        """Give the span within this one that *words* name: the same one to whoever asks."""
+        """Give the span within this one that *words* name: the same one to each caller."""
         digest = hashlib.sha256(" ".join(map(str, (self, *words))).encode()).digest()
         return Place(self.trace_id, int.from_bytes(digest[:8]) | 1, self.is_sampled)
 

@@ -290,7 +290,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
      ),
-     (), '', 'The cluster gets another name; whoever reaches it by the old one or its address has to change that. Continue?', True, 'OP_CLUSTER_RENAME', True, True, False, '', (), (), ()),
+     (), '', 'The cluster gets another name: clients that use the old name or address must be changed. Continue?', True, 'OP_CLUSTER_RENAME', True, True, False, '', (), (), ()),
     ('renew-crypto', 'make certificates, keys and secrets of the cluster anew, while it goes on working',
      (),
      (

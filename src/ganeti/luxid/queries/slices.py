@@ -38,7 +38,7 @@ async def joined(rows: Iterator[bytes | None]) -> Pieces:
 
 
 async def in_idle_time(rows: Iterator[Any]) -> None:
-    """Make the rows for whoever asks later, in half of the time at most."""
+    """Make the rows for later clients, in half of the time at most."""
     done = False
     while not done:
         _, done = _next_slice(rows)

@@ -37,7 +37,7 @@ class Decisions:
         """Something has happened to a job."""
         try:
             effects = self.machine.handle(event, time.time())
-        except Exception:  # a mistake of ours about one job must not end the task that tells of all of them
+        except Exception:  # a fault about one job must not end the task that serves all of them
             _log.exception("%s could not be dealt with", event)
         else:
             self.carry_out(effects)

@@ -89,7 +89,9 @@ def _explain(jobs: Sequence[JobFile], err: Exception) -> JobQueueError:
     if isinstance(err, OSError):
         return JobQueueError(f"The job cannot be stored: {refusal_of_system(err)}")
     _log.exception("jobs %d to %d were not queued", jobs[0].id, jobs[-1].id)
-    return JobQueueError(f"The job was not queued because of a fault of ours: {type(err).__name__}")
+    return JobQueueError(
+        f"The job was not queued: the daemon failed with {type(err).__name__}; see its log, and submit the job again"
+    )
 
 
 def _tell(groups: Sequence[Group], error: JobQueueError | None) -> None:

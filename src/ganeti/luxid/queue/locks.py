@@ -77,7 +77,7 @@ class QueueLocks:
         job_id = effect.job_id
         try:
             plan = next_locks(self._decisions.machine.jobs[job_id].file, self._view())
-        except Exception as err:  # also a mistake of ours in one operation: else the job would keep its slot for ever
+        except Exception as err:  # a fault of one operation, too: else the job would keep its slot for ever
             if not isinstance(err, GanetiError):
                 _log.exception("the locks that job %d needs cannot be said", job_id)
             self._decisions.tell_soon(ev.Granted(job_id))

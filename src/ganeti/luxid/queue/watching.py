@@ -243,7 +243,7 @@ class QueueWatching:
                 _log.error("what job %d has left behind stays as it is: %s", job_id, err)
 
     def _clean_up_after_others(self) -> None:
-        """Jobs that ended in an earlier life of ours, whose process may have died before its last steps."""
+        """Jobs that ended before LuxiD was restarted, whose process may have died before its last steps."""
         for job_id in jobs_with_undo(self._paths):
             file = self.read(job_id) if job_id in self._machine.ended else None
             if file is not None and file.livelock is not None and is_alive(file.livelock):

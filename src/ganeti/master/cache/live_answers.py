@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What nodes answered to lists, so that the next list need not ask them (S1.42, S1.50). Pure.
 
-An answer serves whoever would put the same question to the same node: up to `LIVE_FRESH_S`, and until something changes
+An answer serves every caller with the same question to the same node: up to `LIVE_FRESH_S`, and until something changes
 on the node. Who serves one must besides have heard of all that jobs gave up so far, and of whom a job is changing now
 (`luxid/queries/state_cache.py`). Silence is never kept: it is asked about again.
 """

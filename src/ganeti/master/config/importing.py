@@ -31,7 +31,7 @@ FIRST_EPOCH = 1
 class Start(Enum):
     NO_CLUSTER = "there is neither a store nor a config.data"
     STORED = "the store holds what config.data says, or something newer"
-    OUTDATED = "config.data is ours, in pieces or older than what was published: the machine lost power"
+    OUTDATED = "config.data is our own, in pieces or older than what was published: the machine lost power"
     IMPORT = "config.data is not ours"
 
 

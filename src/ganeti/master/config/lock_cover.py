@@ -2,7 +2,7 @@
 """Whether a job has the locks of what it changes (S2.58). Pure.
 
 Instances, nodes, node groups and networks have a lock each. The cluster object and job filters have none, and a disk
-goes with its instance. Whoever has the big lock, or the lock that stands for all of a kind, needs no other.
+goes with its instance. An owner of the big lock, or of the lock of all objects of a kind, needs no other.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 
 What always holds (`check`):
  1. Two owners never hold conflicting locks (`holdings`).
- 2. Nobody waits without a reason: whoever waits is kept back by a holder, or by a request ahead that conflicts.
+ 2. No request waits without a reason: it is kept back by a holder, or by a request ahead that conflicts.
  3. Nobody waits for himself, over any number of others: the wait-for graph of waiting requests has no cycle.
 
 Why 3 holds. Waiting for *holders* alone gives no cycle: what is asked for is greater than all that is held (S2.51), and
@@ -107,7 +107,7 @@ class LockTable(LockState):
     def opportunistic_union(self, owner: Owner, request: Request, at_least: int = 0) -> Change:
         """Take what can be had at once and in order (S2.52); with fewer than *at_least* locks, none. Never fails.
 
-        Who waits for locks gets none here: taking some out of turn could make others wait for ever.
+        A waiting owner gets none here: locks taken out of turn could make others wait for ever.
         """
         if self.has_pending(owner):
             return Change()
@@ -173,7 +173,7 @@ class LockTable(LockState):
     def redo(self, effect: Effect) -> None:
         """Do what another table has noted in `take_effects`; raises `AssertionError` if it cannot have been this one.
 
-        Whoever does so calls `check` at the end.
+        The caller calls `check` at the end.
         """
         match effect:
             case Holds(owner, now, freed):

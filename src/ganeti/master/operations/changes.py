@@ -19,7 +19,7 @@ from ganeti.ports.config import Change
 class AddInstance(Change, frozen=True, kw_only=True):
     """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster.
 
-    Its nodes must still be fit for it: whoever creates an instance where an allocator says holds no lock of a node.
+    Its nodes must still be fit for it: a creation that the allocator places holds no lock of a node.
     That its addresses and volumes are nobody else's, the indexes of the configuration see to.
     """
 
@@ -175,5 +175,5 @@ def _check_nodes(draft: Draft, instance: Instance, disks: list[Disk]) -> None:
             )
     if len({node.group for node in nodes}) > 1:
         raise PrerequisiteError(
-            f"The nodes of {instance.name} have come to be in different node groups: create it again", WRONG_STATE
+            f"The nodes of {instance.name} are in different node groups now: create it again", WRONG_STATE
         )

@@ -79,7 +79,7 @@ def architecture() -> list[str]:
 
 
 def cluster_info(view: ConfigView, catalogue: Catalogue) -> dict[str, Any]:
-    """Answer of QueryClusterInfo; parameters are filled. What is ours is there only where it is set."""
+    """Answer of QueryClusterInfo; parameters are filled. What 3.1 does not have is there only where it is set."""
     cluster = view.cluster
     info: dict[str, Any] = {name: getattr(cluster, name) for name in _AS_STORED}
     info |= {
@@ -125,7 +125,7 @@ def _hv(cluster: Cluster, catalogue: Catalogue, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ClusterRow:
-    """The one row of the cluster resource; the queue's switches come from whoever can see them."""
+    """The one row of the cluster resource; the caller gives the queue's switches."""
 
     world: QueryWorld
     drained: bool

@@ -105,5 +105,5 @@ class EngineWorld(Protocol):
     def has_local_hooks(self, directory: str) -> bool: ...
 
     def note_fault(self, error: BaseException) -> None:
-        """Keep a mistake of ours, with its traceback, where developers look."""
+        """Log a fault of the program, with its traceback."""
         ...

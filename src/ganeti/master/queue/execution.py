@@ -51,7 +51,7 @@ from ganeti.wire.job_file import (
 )
 
 _MAX_ROUNDS = 20
-"""How often an operation may ask for more locks before that counts as a mistake of ours."""
+"""How often an operation may ask for more locks before that counts as a fault of the operation."""
 
 
 class HandBack(Exception):

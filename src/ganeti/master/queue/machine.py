@@ -11,9 +11,9 @@ The whole table is `transitions.TRANSITIONS`; `docs/design/job-life.md` has the 
 What always holds (`check`):
  1. A job's file is written here only while no process may write it: never in `started` (S2.62).
  2. A job is in `started` only after its process's lock file name was stored and confirmed (S2.37); so a process that
-    runs can be found by its lock file, whoever restarts in between (S2.33).
+    runs can be found by its lock file, whichever daemon restarts in between (S2.33).
  3. No more than `limits.running` jobs have a slot, unless the limit was lowered meanwhile. A job that waits, for
-    whatever, has neither slot nor process; so those that have one get on, and nobody waits for ever (S2.61).
+    whatever, has neither slot nor process; so those that have one get on, and no job waits for ever (S2.61).
  4. A job is picked only when all it depends on has ended as asked and no filter keeps it back; among those that may,
     by (priority of its first opcode that has not ended, id) (S1.82). Filters that
     hold no more start nobody.
@@ -141,7 +141,7 @@ class QueueMachine:
         return self._pick()
 
     def set_admission(self, admission: Admission, now_s: float) -> list[Effect]:
-        """The job filters are others now: they hold at once, for every job that has not begun.
+        """The job filters have changed: they hold at once, for every job that has not begun.
 
         Jobs with a slot are counted anew here and now. Of the others there may be thousands: they are asked about by
         `reconsider`, those first whose turn is next; and whatever happens to one before that finds it asked about.

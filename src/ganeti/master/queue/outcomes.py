@@ -17,7 +17,7 @@ from ganeti.wire.job_file import JobFile
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the lines of an undo log have come to, whoever carried them out: numbers of records."""
+    """What became of the records of an undo log, by their numbers: carried out by this process or by a successor."""
 
     undone: int = 0
     completed: int = 0

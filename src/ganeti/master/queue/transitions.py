@@ -135,7 +135,7 @@ def _cancel_started(state: QueueState, job: Job, event: ev.CancelAsked) -> list[
 
 
 def _priority_announced(state: QueueState, job: Job, event: ev.PriorityAsked) -> list[Effect]:
-    """Its process reads the file only when it has been confirmed: the file is ours still."""
+    """Its process reads the file only when it has been confirmed: LuxiD may still write the file."""
     if job.file.deaths:
         return [_nothing_left(job)]
     return waiting.priority_waiting(state, job, event)
@@ -210,4 +210,4 @@ TRANSITIONS: dict[tuple[Phase, type[JobEvent]], Transition] = {
     (_S, ev.Refused): Transition(waiting.stray_answer, (_S,)),
     (_S, ev.RequestLost): Transition(waiting.ignore, (_S,)),
 }
-"""Every pair that can meet. A pair that is not here is a mistake of ours, and raises with the job's story."""
+"""Every pair that can meet. A pair that is not here is a fault of the program, and raises with the job's story."""

@@ -63,7 +63,7 @@ async def unwind(world: EngineWorld, context: OperationContext, log: JobLog, end
             log.info(f"complete after all: {item.record.sentence}")
             break
         log.info(f"{'completed' if item.record.forward else 'undone'}: {item.record.sentence}")
-    for number in store.log.unspoken():  # moot; whoever reads the log after our death need not ask WConfD
+    for number in store.log.unspoken():  # moot; a successor that reads the log need not ask WConfD
         await store.append({"dropped": number}, durable=False)
     return store.log.outcome(settled)
 

@@ -216,7 +216,7 @@ class Machine:
         for node in left:
             self._left_out(self.followers[node], knowing)
         self._keep_followers(now_s)
-        self._release(now_s)  # whoever left may have been the only one waited for
+        self._release(now_s)  # the member that left may have been the only one waited for
 
     def _epoch_seen(self, event: events.EpochSeen) -> None:
         if event.established <= self.epoch or event.holder == self.me:

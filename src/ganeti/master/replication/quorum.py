@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How many master candidates must agree, the master counted among them.
 
-Invariant: ``take_over_quorum(n) + shrink_quorum(n) > n``, so whoever takes over has asked a node that knows of every
+Invariant: ``take_over_quorum(n) + shrink_quorum(n) > n``, so a new master has asked a node that knows of every
 copy that was taken out of the set in sync. With two candidates the master may take the other one out alone, since
 nobody takes over without its promise.
 
@@ -30,7 +30,7 @@ def shrink_quorum(candidates: int, former_is_known: bool = True) -> int:
 def may_shrink(accepted: Iterable[str], candidate_sets: Iterable[Sequence[str]], former_is_known: bool = True) -> bool:
     """Whether *accepted* are enough under every one of the sets.
 
-    A change of the candidates counts for whoever takes over once its copy has the change. So until every member has
+    A change of the candidates counts for a new master once its copy has the change. So until every member has
     it, both what was and what will be must agree.
     """
     known = frozenset(accepted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether each node lets root of every master candidate in: whoever may become the master must reach them all."""
+"""Whether each node lets root of every master candidate in: a node that becomes the master must reach them all."""
 
 from collections.abc import Iterator, Sequence
 

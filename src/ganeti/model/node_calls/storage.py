@@ -58,7 +58,7 @@ class VolumeSegment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeVolumes(NodeRequest[list[VolumeSegment]], frozen=True, kw_only=True):
-    """The logical volumes of the node, whoever made them."""
+    """All logical volumes of the node, of instances or not."""
 
     answer_within_s = FAST_S
     changes_node = False

@@ -110,7 +110,7 @@ async def use_certificate(node: NodeState, asked: UseCertificate) -> None:
         if staged is None or digest(staged) != asked.digest:
             raise ExecutionError("No such certificate is prepared here: renew it again (gnt-cluster renew-crypto)")
         _write(node, paths.former_client_cert(f"{node.world.now_s():.0f}"), shown)
-        _write(node, paths.server_cert, staged)  # first: whoever finds both different trusts both
+        _write(node, paths.server_cert, staged)  # first: a daemon that finds both different trusts both
         _write(node, paths.client_cert, staged)
         node.world.log("the renewed certificate of this node is in use")
     elif staged is not None and _read(node, paths.server_cert) != shown:

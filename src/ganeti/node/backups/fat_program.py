@@ -140,7 +140,7 @@ def _checksum(name: bytes) -> int:
 
 
 def main(words: list[str]) -> int:
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: whoever set the limit waits for this end
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: the caller set the limit and waits for this end
     try:
         fat = Fat(os.open(words[0], os.O_RDONLY | os.O_CLOEXEC), int(words[1]))
         if words[2] == "list":

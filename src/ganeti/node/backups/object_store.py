@@ -175,7 +175,7 @@ class BackupObjects(BackupDirectory):
     def _backups_of(self, uuid: str) -> Iterator[tuple[str, str]]:
         for backup in self._bucket.below(uuid):
             if not backup.endswith(UNFINISHED):
-                with contextlib.suppress(BlockDeviceError):  # a name that is none of ours
+                with contextlib.suppress(BlockDeviceError):  # not the name of a backup
                     self._path(uuid, backup)
                     yield uuid, backup
 

@@ -93,7 +93,7 @@ def name_of(descriptor: int) -> str:
 
 
 def program(module: ModuleType) -> list[str]:
-    """The words that run a program of ours; that user may not reach an environment, nor the program's file."""
+    """The words that run a program of this release; that user may not reach an environment, nor the program's file."""
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     return [os.path.realpath(sys.executable), "-IS", "-c", source]
 

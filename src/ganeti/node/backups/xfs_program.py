@@ -309,7 +309,7 @@ def _print(name: str, number: int, inode: Inode) -> None:
 
 
 def main(words: list[str]) -> int:
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: whoever set the limit waits for this end
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it: the caller set the limit and waits for this end
     try:
         xfs = Xfs(os.open(words[0], os.O_RDONLY | os.O_CLOEXEC), _pieces(words[1]))
         if words[2] == "list":

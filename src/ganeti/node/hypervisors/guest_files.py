@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which files of a node a guest may be given by its parameters: images of CDs and floppy disks, kernels, RAM disks.
 
-Whoever submits a job names them, who is not root of the node, and what opens them is. So nothing is given that holds
-keys, settings or disks of others. What must hold: the file itself counts, not a symbolic link to it.
+The submitter of a job, who need not be root of the node, names them, and a process of root opens them. So no file is
+given that holds keys, settings or disks of others. What must hold: the file itself counts, not a symbolic link to it.
 """
 
 import os

@@ -12,7 +12,7 @@ from ganeti.node.hypervisors.interface import Adopted, Adoption
 
 
 class StoppedAdoption(Adoption):
-    """*runs* says whether a guest of that name runs on this node, whoever has started it."""
+    """*runs* says whether a guest of that name runs on this node, started by this driver or not."""
 
     def __init__(self, hypervisor: str, runs: Callable[[str], bool]) -> None:
         self._hypervisor, self._runs = hypervisor, runs

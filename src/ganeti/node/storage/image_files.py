@@ -41,7 +41,7 @@ SPARSE_RESERVE_MIB = 16
 FORMATS = (RAW, QCOW2)
 MIRROR = "mirror"
 DRIVERS = ("loop", "blktap", "blktap2", MIRROR)
-"""Drivers that 3.1 knows; all mean the same here: the hypervisor opens the file. The last one is ours: see `mirror`."""
+"""All mean the same here: the hypervisor opens the file. 3.1 knows them all but the last one: see `mirror`."""
 
 PARAMETERS = (
     Parameter("format", "string", RAW, "format of the image files", choices=FORMATS),

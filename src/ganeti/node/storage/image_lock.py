@@ -3,9 +3,10 @@
 
 Invariant: a node lets a guest write IMAGE only while ``IMAGE.lock`` names that node, or, during a migration, while
 ``IMAGE.lock.incoming`` does (that guest waits, or has just been switched to while the other one stopped for good).
-Both files come to be whole or not at all: they are written beside and hard-linked into place, which fails where the
-name exists, on network file systems too (`flock` does not reach over those). Whoever takes ``IMAGE.lock`` looks for
-a foreign ``.incoming`` *afterwards* and steps back if there is one; whoever takes ``.incoming`` has seen the lock held.
+Both files are made whole or not at all: they are written beside and hard-linked into place, which fails where the
+name exists, on network file systems too (`flock` does not reach over those). A node that takes ``IMAGE.lock`` looks for
+a foreign ``.incoming`` *afterwards* and steps back if there is one; a node that takes ``.incoming`` has seen the lock
+held.
 
     free ──take──► held by A ──take for migration by B──► held by A, incoming B
                                    │ arrived: rename incoming over lock ──► held by B
@@ -118,7 +119,7 @@ class ImageLock:
         self._unlink(self._draft)
 
     def steal(self, owner: str, reason: str) -> None:
-        """Hold the image whoever held it; the caller answers for nothing writing there any more."""
+        """Take the image from any other holder; the caller makes sure that nothing writes there any more."""
         before = [holder for path in (self.path, self.incoming_path) if (holder := self._read(path)) is not None]
         others = sorted({holder.node for holder in before if holder.node != self._node})
         self._replace(Holder(node=self._node, owner=owner, boot=self._boot, reason=reason))

@@ -344,7 +344,7 @@ class Solver:
         return best[1]
 
     def _order_by_score(self) -> None:
-        """Let the score fall as early as possible, for whoever stops half-way."""
+        """Let the score fall as early as possible, for a user who stops half-way."""
         plan, goal = self.best, self.first
         if plan is goal or len(plan.steps) > _ORDERED_BY_SCORE:
             return

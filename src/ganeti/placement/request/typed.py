@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""From a request as it travels inside the product to what placement is asked. Whoever made it has checked it."""
+"""From a request as it travels inside the product to what placement is asked. Its sender has checked it."""
 
 import msgspec
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`/3/events`: LuxiD's event stream as server-sent events, one subscription of ours for all listeners.
+"""`/3/events`: LuxiD's event stream as server-sent events, one subscription for all listeners.
 
 What happens is encoded once and kept for a while; a listener is a place in that. One that comes back with a position
 from before continues there if it is still kept. Otherwise it gets a subscription of its own: LuxiD continues where it

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Submitting operations over `/3`, each once only where the request has an idempotency key.
 
-A key is kept with its job, as an entry of the reason trail with a digest of the request: whoever serves the API next,
-after a restart or on another master, finds it in the queue. Keys are looked up there once, and again whenever a
-submission has ended without an answer, for then nobody else knows whether it has become a job, and whenever another
+A key is kept with its job, as an entry of the reason trail with a digest of the request: the next process that serves
+the API, after a restart or on another master, finds it in the queue. Keys are looked up there once, and again whenever
+a submission has ended without an answer, for then nobody else knows whether it has become a job, and whenever another
 LuxiD answers, for another node may have been the master meanwhile.
 """
 

@@ -58,7 +58,7 @@ def accept(task: Task, listener: socket.socket) -> ssl.SSLSocket:
 
 
 class _Handshakes:
-    """Those under way, each in a thread: whoever connects and says nothing holds nobody up."""
+    """Those under way, each in a thread: a client that connects and says nothing holds no other up."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context

@@ -2,7 +2,7 @@
 """The steps of one move. Whatever fails, the source keeps its instance and the destination has none.
 
 A destination of this program lets the source hear of success only when the instance is in its configuration. If it dies
-between the two, both have it, and whoever moves it is told.
+between the two, both have it, and the user is told.
 """
 
 import threading

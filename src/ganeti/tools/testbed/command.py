@@ -130,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_up_options(verb("up", _up, "put up a testbed in a new directory"))
     verb("status", _status, "show the nodes")
     verb("down", _down, "end a testbed and remove everything it has made")
-    run = verb("exec", _exec, "run a command in a node; its exit status is ours")
+    run = verb("exec", _exec, "run a command in a node, and end with its exit status")
     run.add_argument("node", metavar="NODE")
     run.add_argument("program", metavar="COMMAND")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT")

@@ -20,7 +20,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x04000000, 
 READY_WITHIN_S = 30.0
 PASSED_ON = ("TERM", "COLUMNS", "LINES", "CI")
 _SETTINGS = (call_delay.DELAY, call_delay.SEED, STRICT)
-"""Variables that the daemons of a node see as whoever started it did."""
+"""Variables of the caller that the daemons of a node see, too."""
 PASSED_ON_PREFIXES = ("GANETI_", "GNT_")
 RUNNING, STOPPED, OFF = "running", "stopped", "off"
 
@@ -95,8 +95,8 @@ def _init_config(bed: Layout, node: Node) -> dict[str, object]:
 def _spawn(bed: Layout, node: Node, config: Path, go: int) -> int:
     """Fork the node's first process into new namespaces; it waits for a word on *go*. Gives its id on the host.
 
-    Two forks: the PID namespace begins with the child of the one who asked for it, and nobody of ours shall be its
-    parent for longer than this.
+    Two forks: the PID namespace begins with the child of the process that asked for it, and no process of the testbed
+    shall be its parent for longer than this.
     """
     answer, tell = os.pipe()
     child = os.fork()

@@ -150,7 +150,7 @@ class Freezer:
         state = self._group / "freezer.state"
         state.write_text("FROZEN")
         wait_for(lambda: state.read_text().strip() == "FROZEN", GONE_WITHIN_S, "freezing the node")
-        # Whoever entered the node by other means than `exec` is not in the group.
+        # A process that entered the node by other means than `exec` is not in the group.
         self._signal_all(init_pid, signal.SIGSTOP, outside_only=True)
 
     def thaw(self, init_pid: int | None) -> None:

@@ -46,7 +46,7 @@ def chosen(call: Invocation, fields: list[str]) -> list[dict[str, Any]]:
 
 
 def describe(values: dict[str, Any]) -> Ordered:
-    """Arrange a group as 3.1 shows it; in what capacity is counted, which is ours, only where it is set."""
+    """Arrange a group as 3.1 shows it; in what capacity is counted, which 3.1 does not have, only where it is set."""
     custom_disks = values["custom_diskparams"] or {}
     disks = {
         template: defaulted(custom_disks.get(template, {}), filled) if filled else f"default ({filled})"

@@ -67,7 +67,7 @@ def ssh_command(answer: dict[str, Any], cluster_name: str) -> list[str]:
 
 
 def _run(command: list[str]) -> int:
-    """Become the ssh client: its exit status is ours."""
+    """Become the ssh client: its exit status is that of this command."""
     sys.stdout.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_CREATE (ours): back the disks of an instance up, reading and keeping only what has changed.
+"""OP_BACKUP_CREATE (not in 3.1): back the disks of an instance up, reading and keeping only what has changed.
 
 A running guest goes on: its hypervisor holds the disks as they are at one moment, and counts what changes until the
 next backup. Where nobody has counted, every chunk is read and compared with its digest in the backup before. Nothing

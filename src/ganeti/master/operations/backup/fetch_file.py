@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_FETCH (ours): copy one file out of a backup onto the master, without a restore."""
+"""OP_BACKUP_FETCH (not in 3.1): copy one file out of a backup onto the master, without a restore."""
 
 import stat
 from typing import Annotated, Any, Final

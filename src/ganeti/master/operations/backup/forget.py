@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_FORGET (ours): remove backups; those that build on them get what they need of them."""
+"""OP_BACKUP_FORGET (not in 3.1): remove backups; those that build on them get what they need of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

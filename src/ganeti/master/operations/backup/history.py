@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_HISTORY (ours): the incremental backups there are, with what is wrong with them."""
+"""OP_BACKUP_HISTORY (not in 3.1): the incremental backups there are, with what is wrong with them."""
 
 from typing import Annotated, Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_KEY (ours): make the key with which new backups are encrypted; older keys stay, to read older backups."""
+"""OP_BACKUP_KEY (not in 3.1): make the key that encrypts new backups; older keys stay, to read older backups."""
 
 from ganeti.base.command import Argument, Command
 from ganeti.master.operation import Example, Operation, operation

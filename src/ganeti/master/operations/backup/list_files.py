@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_FILES (ours): what the disks of a backup hold, without a restore."""
+"""OP_BACKUP_FILES (not in 3.1): what the disks of a backup hold, without a restore."""
 
 from typing import Annotated, Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_PROVE (ours): show that a backup is one, by booting it until its guest shows a sign of life.
+"""OP_BACKUP_PROVE (not in 3.1): show that a backup is one, by booting it until its guest shows a sign of life.
 
 The trial guest is an instance without NICs that never becomes more than forthcoming: no watcher and no list of running
 instances counts it, and everything of it has its undo. What undoes it where the job dies takes it away at the end, too.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_RESTORE (ours): make an instance from a backup, or give a stopped one the disks that it had.
+"""OP_BACKUP_RESTORE (not in 3.1): make an instance from a backup, or give a stopped one the disks that it had.
 
 A new instance is made as any other; only what its disks are filled with is another thing. Before anything is made, the
 whole chain of backups is found and its indexes are read; a chunk that is damaged ends the job, and what was made goes.

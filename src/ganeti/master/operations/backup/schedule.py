@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_BACKUP_SCHEDULE (ours): have backups made, thinned out and proved by themselves."""
+"""OP_BACKUP_SCHEDULE (not in 3.1): have backups made, thinned out and proved by themselves."""
 
 from typing import Annotated, Any, Literal
 

@@ -59,8 +59,7 @@ class Resolved:
         "give the cluster another name, and the address that the name has",
         arguments=("name",),
         needs_root=True,
-        confirm="The cluster gets another name; whoever reaches it by the old one or its address has to change that. "
-        "Continue?",
+        confirm="The cluster gets another name: clients that use the old name or address must be changed. Continue?",
     ),
     examples=(Example("cluster-rename", {"name": "other.example.com"}),),
 )

@@ -163,7 +163,7 @@ class ModifyCluster(WithMaintenance, frozen=True, kw_only=True):
 
     Instances and nodes are locked only for what they inherit: to let more jobs run must not wait for the jobs that
     run. A dictionary that is given changes only the keys that it names, and ``default`` takes one back.
-    *capacity_params* (ours) are replaced together.
+    The *capacity_params* are replaced together.
     """
 
     def locks(self, view: ConfigView) -> LockPlan:

@@ -68,13 +68,13 @@ class Checked:
     examples=(Example("capacity", {"iallocator": "hail"}, before=("create",)),),
 )
 class ComputeCapacity(Operation[_Plain], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Count what fits, or say what was counted; *node_groups* (names or UUIDs; ours) are all if none is named.
+    """Count what fits, or say what was counted; *node_groups* (names or UUIDs; not in 3.1) are all if none is named.
 
     The parameters override those of the groups and of the cluster. What the policy of a group admits nothing of is
     refused for groups that are named, or if it is so of all; of others the answer is that nothing fits. Why a group has
     no room stands in the job's log, as the result's form is fixed (S1.69 to S1.71). With *if_added* and *if_lost*
-    (ours) it is counted as if nodes had come and gone, and what would become of instances stands in the log; nothing of
-    that is kept. No lock is held: what is counted may be taken the next moment, like any free room.
+    (not in 3.1) it is counted as if nodes had come and gone, and what would become of instances stands in the log;
+    nothing of that is kept. No lock is held: what is counted may be taken the next moment, like any free room.
     """
 
     iallocator: Allocator | None = None

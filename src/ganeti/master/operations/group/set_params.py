@@ -69,7 +69,7 @@ class Checked:
     examples=(Example("group-policy", {"group_name": "default", "alloc_policy": "last_resort", **EXAMPLE}),),
 )
 class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Change parameters of a node group; null leaves one as it is. *capacity_params* (ours) are replaced together."""
+    """Change parameters of a node group; null leaves one as it is. The *capacity_params* are replaced together."""
 
     group_name: GroupName
     capacity_params: CapacityOptions | None = None

@@ -25,7 +25,7 @@ class UpdateNodeGroupCache(Operation[_Plain], frozen=True, kw_only=True, forbid_
 
     The result has ``group`` (name and uuid), ``nodes`` and ``instances``, by name: values of the query fields of these
     names, null where nothing is known (`master/cache/group_state.py`). A node that does not answer is no error, but one
-    without values. Locks are shared, and held to the end: nothing changes under what is asked, whoever only looks goes
+    without values. Locks are shared, and held to the end: nothing changes while nodes are asked, jobs that only read go
     on, and giving them up makes nothing void. Of two such jobs at once, what was asked for later is kept.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_INCIDENT_CANCEL (ours): do nothing more about an incident (S4.16)."""
+"""OP_INCIDENT_CANCEL (not in 3.1): do nothing more about an incident (S4.16)."""
 
 from ganeti.master.maintenance.changes import CancelIncident, find_incident, jobs_for_it_alone, tagged_nodes
 from ganeti.master.operation import Operation, operation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""OP_INCIDENT_FORGET (ours): remove an incident, whatever it is; a defect that persists is a new one."""
+"""OP_INCIDENT_FORGET (not in 3.1): remove an incident, whatever it is; a defect that persists is a new one."""
 
 from ganeti.base.command import Command
 from ganeti.master.maintenance.changes import ForgetIncident, find_incident, tagged_nodes

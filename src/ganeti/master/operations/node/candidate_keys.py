@@ -3,8 +3,8 @@
 
 That is `ca.key`, which signs the certificates of nodes that join, and, where the cluster looks after ssh, that root of
 the candidate may log in on every node, and knows which keys may (`ganeti_pub_keys`). A candidate gets it before it is
-one, so that whoever may take over has it. A node that is to be none loses it afterwards; if the job dies in between,
-its undo completes that, since what was taken cannot be given back without writing the key into a record.
+one, so that every node that may take over has it. A node that is to be none loses it afterwards; if the job dies in
+between, its undo completes that: to give the key back, the undo record would have to hold it.
 """
 
 from ganeti.base.errors import GanetiError

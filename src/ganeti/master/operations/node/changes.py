@@ -33,7 +33,7 @@ class ReplaceNode(Change, frozen=True, kw_only=True):
         old = draft.node(self.node.uuid)
         if old.name != self.node.name:
             raise PrerequisiteError(f"Node {old.name} cannot be renamed to {self.node.name}", WRONG_STATE)
-        # Tags and serial belong to whoever changed them since the sender looked.
+        # Tags and serial may have been changed since the sender looked: they stay.
         new = replace(self.node, tags=old.tags, serial_no=old.serial_no, ctime=old.ctime, mtime=old.mtime)
         if new != old:
             draft.put("nodes", new)

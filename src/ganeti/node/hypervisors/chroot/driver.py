@@ -174,7 +174,7 @@ class ChrootHypervisor(Hypervisor):
     async def _call(self, guest: StartedGuest, word: str, timeout_s: float) -> None:
         """Call the script in its directory, in a session that outlives this call; raises `HypervisorError`.
 
-        What it starts has no output of ours to hold open.
+        What it starts must not hold an output of this process open.
         """
         try:
             await self.world.run(self._argv(guest, word), timeout_s=timeout_s, log_path=self._log())

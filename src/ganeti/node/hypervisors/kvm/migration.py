@@ -235,7 +235,7 @@ class Migrations:
             raise HypervisorError(f"{name} has been taken over on this node and is {state}: it is not removed")
 
     async def _refuse_if_it_stays(self, name: str) -> None:
-        """A guest that has not left is not ended, whoever says it has."""
+        """A guest that has not left is not ended, even if the job says that it has."""
         async with self._qmp(name) as qmp:
             status = (await self._query(qmp, name)).status
             state = await _state(qmp)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What else the parameters of a KVM guest name on its node: QEMU itself, passwords, huge pages, further arguments.
 
-Whoever submits a job names them, and root opens them: see `ganeti.node.hypervisors.guest_files`.
+The submitter of a job names them, and root opens them: see `ganeti.node.hypervisors.guest_files`.
 """
 
 import os
@@ -32,7 +32,7 @@ _WITHDRAWN = (
 _RUNS = re.compile(r"\b(script|downscript|helper|guestfwd|smb)=(?!no(,|$))|\bexec:")
 """What makes QEMU start a program."""
 _MONITOR = re.compile(r"(^|[=,])mon:")
-"""A monitor beside a serial line: by it whoever connects opens files that were never checked."""
+"""A monitor beside a serial line: a client that connects can open files that were never checked."""
 _NAMES = re.compile(r"(^|,)(id|if|bus|drive|netdev|chardev|node-name|name|media|format)=[^,/]*")
 """Values that are never a path, though a directory of that name may be below the root directory."""
 _BETWEEN = re.compile(r"[=,:;\"'{}\[\]\s]+")

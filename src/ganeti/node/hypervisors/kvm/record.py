@@ -111,7 +111,7 @@ class RuntimeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MigrationNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source keeps while it migrates, so that whoever comes after a restart can end it."""
+    """What a source keeps while it migrates, so that it can be ended after a restart of the daemon."""
 
     was_running: bool
     live: bool

@@ -33,7 +33,7 @@ def without(known: RuntimeRecord, identities: Collection[str]) -> RuntimeRecord:
 async def put_back(world: NodeWorld, places: Places, qmp: Qmp, name: str) -> RuntimeRecord | None:
     """Give a guest the devices again that it let go of too late; gives its record, or None where it has none.
 
-    The connection is open before the record is read: whoever changes devices holds it until the record says so.
+    The connection is open before the record is read: a change of devices holds it until the record says so.
     Raises `HypervisorError`.
     """
     known = record.read(places, name)

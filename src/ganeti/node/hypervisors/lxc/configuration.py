@@ -16,7 +16,7 @@ from ganeti.node.hypervisors.lxc.places import Places
 SECCOMP_POLICY = "/usr/share/lxc/config/common.seccomp"
 """Debian's: no kernel modules, no other kernel, no files by their handles."""
 HIDDEN = ("acpi", "asound", "bus", "irq", "kcore", "keys", "scsi", "sysrq-trigger", "timer_list")
-"""Below /proc: what changes or shows the hardware and the kernel of the node, whoever is root inside."""
+"""Below /proc: what changes or shows the hardware and the kernel of the node to root inside."""
 _PERIOD_US = 100_000
 _MIB = 1024 * 1024
 

@@ -93,7 +93,7 @@ def groups_of(pid: int, places: Hierarchies) -> ContainerGroups:
 
 
 def container_runs(name: str) -> bool:
-    """Whether a process is in a container of that name, whoever has started it: of LXC 2 and later, or before."""
+    """Whether a process is in a container of that name, started by this driver or not, of any version of LXC."""
     there = re.compile(rf"/lxc(\.payload\.|\.monitor\.|/){re.escape(name)}(-[0-9]+)?(/|$)", re.MULTILINE)
     for entry in filter(str.isdecimal, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{entry}/cgroup", encoding="utf-8", errors="replace") as source:

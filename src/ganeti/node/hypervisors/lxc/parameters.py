@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The parameters of ``lxc`` (opcodes, section 4), and what of LXC's own settings they may say.
 
-A value comes from whoever may submit a job, who is not root of the node. So only settings are accepted that act inside
-the container; none that names a path of the node, runs a program there or mounts something.
+A value comes from the submitter of a job, who need not be root of the node. So only settings are accepted that act
+inside the container; none that names a path of the node, runs a program there or mounts something.
 """
 
 import re
@@ -30,7 +30,7 @@ ALWAYS_DROPPED = frozenset(
         *("sys_time", "sys_tty_config", "syslog", "wake_alarm"),
     }
 )
-"""Whoever keeps one of these in a container without a user namespace changes the node, or becomes root of it."""
+"""With one of these, a process in a container without a user namespace changes the node, or becomes root of it."""
 
 _ROOT_MAY = "root of the node can set it in /etc/ganeti/lxc/NAME.conf"
 _DEVICE = re.compile(r"([a-z]) ([0-9]+:(?:[0-9]+|\*)) ([a-z]+)")

@@ -2,7 +2,7 @@
 """The disk template `mirror`: a raw image on each of two nodes, written to both; ganeti-mirrord does the writing.
 
 The logical id is ``["mirror", PATH]``: the same path on both nodes. A guest reaches its disk by the socket of the
-disk's storage daemon; whoever needs a file gets one that leads there.
+disk's storage daemon; a program that needs a file gets one that leads there.
 """
 
 import contextlib

@@ -224,4 +224,4 @@ def _joined(numbers: Sequence[int]) -> str:
 
 def _say(line: str) -> None:
     print(line)
-    sys.stdout.flush()  # whoever stops the program wants to know which jobs run on
+    sys.stdout.flush()  # a user who stops the program wants to know which jobs run on

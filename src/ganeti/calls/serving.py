@@ -220,8 +220,8 @@ def _failure(method: str, error: Exception) -> dict[str, Any]:
         error = GanetiError(f"The call {method} could not be carried out: {error.strerror or error}{where}")
         _log.error("%s", error)
     if not isinstance(error, GanetiError):
-        _log.error("the call %s failed by a fault of its own", method, exc_info=error)
-        error = GanetiError(f"The call {method} failed by a fault of its own: {type(error).__name__}: {error}")
+        _log.error("the call %s failed by a fault of the program", method, exc_info=error)
+        error = GanetiError(f"The call {method} failed by a fault of the program: {type(error).__name__}: {error}")
     return {"success": False, "result": error.to_wire()}
 
 

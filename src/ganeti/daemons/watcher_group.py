@@ -4,7 +4,7 @@
 A job tells how they are (S1.57): it holds the locks, and renews for all what the master knows of the group. It is not
 waited for long, so that a group on which a long job is at work has its instances started all the same (S1.60); then,
 and where the master does not know such jobs, the nodes are asked without it. So they are before anything is started: a
-guest may run in a group that was not asked, and a job may have seen to one of the instances meanwhile.
+guest may run in a group that was not asked, and another job may have changed one of the instances meanwhile.
 """
 
 import logging
@@ -175,7 +175,7 @@ class GroupWork:
         taken = {name: int(answer) for name, (ok, answer) in zip(names, answers, strict=True) if ok}
         for name, (ok, answer) in zip(names, answers, strict=True):
             if ok:
-                _log.info("job %s sees to %s", answer, name)
+                _log.info("job %s was submitted for %s", answer, name)
             else:
                 _log.error("%s cannot be started or marked as down: %s", name, answer)
         tried = without_attempts(state, before, [name for name in names if name not in taken])
@@ -192,10 +192,10 @@ class GroupWork:
         ended = follow(self._paths.luxi_socket, job_id, ["status"], deadline_s)
         if ended is None:
             cancelled, said = self._luxi("CancelJob", job_id)
-            _log.error("job %d has not seen to %s within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
+            _log.error("job %d for %s has not ended within %g seconds: %s", job_id, name, STARTS_WITHIN_S, said)
             return None if cancelled else RUNNING
         if ended[0] != SUCCESS:
-            _log.error("job %d could not see to %s: it ended with %s", job_id, name, ended[0])
+            _log.error("job %d for %s ended with %s", job_id, name, ended[0])
         return str(ended[0])
 
     # Files

@@ -181,7 +181,7 @@ class Spawner:
             os.close(self._wake_write)
             status = child()
         except BaseException:
-            _log.exception("process %d ends because of a fault of its own", os.getpid())
+            _log.exception("process %d ends because of a fault of the program", os.getpid())
         finally:
             os._exit(status)  # every line of the log is out already
 
@@ -189,7 +189,7 @@ class Spawner:
         try:
             return job_process.run(self._environment, job_id, attempt, socket.socket(fileno=descriptor))
         except BaseException:
-            _log.exception("job %s ends because of a fault of its own", job_id)
+            _log.exception("job %s ends because of a fault of the program", job_id)
             return 1
 
     def _reap(self) -> None:

@@ -230,7 +230,7 @@ class JobWorld:
             return False
 
     def note_fault(self, error: BaseException) -> None:
-        _log.error("job %d met a fault of our own", self._job.id, exc_info=error)
+        _log.error("job %d failed by a fault of the program", self._job.id, exc_info=error)
 
     def context(
         self, identity: JobIdentity, log: JobLogPort, undo: UndoPort, stop_if_cancelled: Callable[[], None]

@@ -145,7 +145,7 @@ class Publisher:
                 retry_s = _RETRY_FIRST_S
             except Exception as err:
                 if not isinstance(err, OSError | ConfigurationError):
-                    _log.exception("Publication failed by a fault of its own")
+                    _log.exception("Publication failed by a fault of the program")
                 problem = err.strerror if isinstance(err, OSError) else str(err)
                 _log.error("The configuration cannot be published, next try in %d s: %s", retry_s, problem)
                 self._release(ConfigurationError(f"The configuration is committed but not published: {problem}"))
@@ -191,7 +191,7 @@ class Publisher:
         return PublishedMark(self._position, self._digest, self._position)
 
     async def _write_config(self, digest: str) -> None:
-        """What cannot be written now is written with the next; what fails by a fault of its own begins anew."""
+        """What cannot be written now is written with the next; what fails by a fault of the program begins anew."""
         header = self._form.header_data()
         changes = self._form.take_changes()
         self._digest = None

@@ -155,8 +155,8 @@ def _live(
     except (OSError, GanetiError) as err:
         return err
     except Exception as err:
-        _log.exception("%s ends because of a fault of its own: %s", daemon.name, err)
-        return GanetiError(f"a fault of its own: {err}; see the log")
+        _log.exception("%s ends because of a fault of the program: %s", daemon.name, err)
+        return GanetiError(f"a fault of the program: {err}; see the log")
     return None
 
 

@@ -301,10 +301,10 @@ class Committer:
             _fail(request, err)
             return False
         except Exception as err:
-            _log.exception("%s: change %s failed by a fault of its own", step, name)
+            _log.exception("%s: change %s failed by a fault of the program", step, name)
             if request.staged is not None:
                 self._head.revert(request.staged)
-            _fail(request, GanetiError(f"The change {name} failed by a fault of its own: {type(err).__name__}: {err}"))
+            _fail(request, GanetiError(f"The change {name} failed by a fault of the program: {type(err).__name__}: {err}"))
             return False
         return True
 

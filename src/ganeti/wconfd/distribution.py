@@ -181,7 +181,7 @@ class Distributor:
                 except Exception as err:
                     receiver.differs = differs
                     if not isinstance(err, GanetiError):
-                        _log.exception("Sending to node %s failed by a fault of its own", receiver.node.name)
+                        _log.exception("Sending to node %s failed by a fault of the program", receiver.node.name)
                     await self._after_failure(receiver, err)
                     continue
                 if receiver.failures:

@@ -314,7 +314,7 @@ class LockService:
             try:
                 listener(news)
             except Exception:
-                _log.exception("A follower of the locks is told nothing any more, by a fault of our own")
+                _log.exception("A follower of the locks is told nothing any more, by a fault of the program")
                 self.listeners.pop(listener, None)
         if not saving.done():
             saving.set_result(None)

@@ -256,8 +256,8 @@ class Replicator:
         try:
             answers = await self._sender.send(request)
         except Exception as err:
-            _log.exception("Sending to node %s failed by a fault of its own", request.node)
-            reason = f"a fault of its own: {type(err).__name__}: {err}"
+            _log.exception("Sending to node %s failed by a fault of the program", request.node)
+            reason = f"a fault of the program: {type(err).__name__}: {err}"
             answers = [events.Failed(request.node, events.Problem.REFUSED, reason)]
         for answer in answers:
             self._handle(answer)

@@ -293,7 +293,7 @@ def test_all_starts_have_one_deadline_and_what_has_not_begun_is_no_attempt(
     assert time.monotonic() - begun_s < 0.8, "not 0.2 seconds for each"
     assert len(down.master.arguments_of("CancelJob")) == 5
     assert sorted(attempts(paths)) == ([] if cancelled else names)
-    assert "job 8 has not seen to web5 within 0.2 seconds: said so" in caplog.messages
+    assert "job 8 for web5 has not ended within 0.2 seconds: said so" in caplog.messages
 
 
 def test_what_a_job_has_logged_is_heard_once(paths: Paths, down: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

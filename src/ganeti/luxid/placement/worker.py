@@ -188,7 +188,7 @@ class _Answering:
         except MemoryError:
             return Answer(error=ExecutionError(NO_MEMORY).to_wire())
         except Exception as err:
-            _log.exception("a question of placement failed by a fault of our own")
+            _log.exception("a question of placement failed by a fault of the program")
             return Answer(error=ExecutionError(f"The allocator failed: {type(err).__name__}: {err}").to_wire())
 
     def _answer(self, question: Question) -> Answer:

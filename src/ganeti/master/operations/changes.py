@@ -20,7 +20,7 @@ class AddInstance(Change, frozen=True, kw_only=True):
     """Enter a new instance with its disks; with *wants_port*, it gets a network port of the cluster.
 
     Its nodes must still be fit for it: a creation that the allocator places holds no lock of a node.
-    That its addresses and volumes are nobody else's, the indexes of the configuration see to.
+    The indexes of the configuration refuse addresses and volumes that another object has.
     """
 
     instance: Instance

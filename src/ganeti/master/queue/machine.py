@@ -166,7 +166,7 @@ class QueueMachine:
         return effects + self._pick()
 
     def tick(self, now_s: float) -> list[Effect]:
-        """Time has passed: see to the jobs whose attempt at getting their locks is over."""
+        """Time has passed: end the attempts of jobs that have waited for locks long enough."""
         self._state.now_s = now_s
         effects: list[Effect] = []
         for job in self._state.due():

@@ -239,7 +239,7 @@ class QueueState:
     # Waiting for locks
 
     def begin_attempts(self, job: Job) -> None:
-        """Have the job seen to after the length of an attempt; those before count on (S1.84)."""
+        """Have the job looked at after the length of an attempt; earlier attempts count as well (S1.84)."""
         if job.attempts is None:
             job.attempts = LockAttempts(job.file.id, self.now_s)
         else:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Snapshots of raw images: whole copies ``IMAGE.snap-NAME`` beside them, made and put back by one rename each.
 
-Nothing keeps a guest's writes out of a copy, so its file systems must stand still: the caller sees to that.
+Nothing keeps a guest's writes out of a copy, so the caller freezes its file systems before.
 """
 
 import os

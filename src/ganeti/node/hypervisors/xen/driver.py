@@ -207,7 +207,7 @@ class XenHypervisor(Hypervisor):
         domain, guest = await self._domain(name), self.guests.read(name)
         total = guest.memory_mib * _MIB if guest is not None else 0
         if note.lives:
-            # xl tells no figures; that its connection lives is all that is known, and ssh sees to that.
+            # xl gives no figures: only ssh knows whether the connection lives, and ends it otherwise.
             return MigrationStatus(
                 status="active", transferred_ram=int(self.world.now_s() - note.began_s), total_ram=total
             )

@@ -95,8 +95,9 @@ FIELD = (
 COLLECTOR = '''# SPDX-License-Identifier: BSD-2-Clause
 """How many greetings the node has heard."""
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE
+from ganeti.wire.prometheus import GAUGE
 
 
 @collector(

@@ -37,6 +37,11 @@ def shown(text: str) -> str:
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], cut)
 
 
+def is_named(hostname: str, node_name: str) -> bool:
+    """Whether *node_name* is that of the host; one that only knows its short name is accepted."""
+    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """What ends a message about an unknown *name*: those there are, at first such that begin alike; empty for none."""
     known = sorted(names)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from ganeti.base.errors import WRONG_STATE, GanetiError, PrerequisiteError
+from ganeti.base.names import is_named
 from ganeti.bootstrap import join_input
 from ganeti.bootstrap.attempt import ANSWERING_DAEMONS, NODE_DAEMON, Attempt, settle_former
 from ganeti.bootstrap.file_set import FileSet
@@ -65,7 +66,7 @@ def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
     """Check all values; gives the parts of the certificate."""
     join_input.check_cluster_name(request.cluster_name, machine.paths)
     join_input.check_clock(request.time_s, time.time())
-    if request.node_name is not None and not _is_named(machine.hostname, request.node_name):
+    if request.node_name is not None and not is_named(machine.hostname, request.node_name):
         raise PrerequisiteError(
             f"This machine calls itself '{machine.hostname}', and the cluster would call it '{request.node_name}': set "
             "its host name to that",
@@ -81,10 +82,6 @@ def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
     join_input.check_same_authority(pem.authority, machine.paths)
     _check_same_node(pem, machine)
     return pem
-
-
-def _is_named(hostname: str, node_name: str) -> bool:
-    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
 
 
 def _check_same_node(pem: NodePem, machine: Machine) -> None:

@@ -7,6 +7,7 @@ Imports little: cron asks every few minutes.
 import os
 from collections.abc import Collection
 
+from ganeti.base.names import is_named
 from ganeti.base.paths import Paths
 
 BY_CLUSTER = ("ganeti-kvmd", "ganeti-metad")
@@ -32,11 +33,7 @@ def demanded(paths: Paths, own_name: str) -> list[str]:
 
 def _is_vm_capable(paths: Paths, own_name: str) -> bool:
     unable = [word.removesuffix("=False") for word in _words(paths, "node_vm_capable") if word.endswith("=False")]
-    return not any(_is_name_of(name, own_name) for name in unable)
-
-
-def _is_name_of(full: str, own: str) -> bool:
-    return full == own or ("." not in own and full.startswith(f"{own}."))
+    return not any(is_named(own_name, name) for name in unable)
 
 
 def _names(directory: str) -> Collection[str]:

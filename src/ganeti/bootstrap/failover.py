@@ -20,10 +20,10 @@ import msgspec
 
 from ganeti.base import version
 from ganeti.base.errors import UNREADABLE_JSON, WRONG_STATE, GanetiError, NodeCallError, PrerequisiteError
+from ganeti.base.names import is_named
 from ganeti.base.paths import NODED_PORT, Paths, database_uri
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.node_call import ask_node
-from ganeti.bootstrap.own_mastership import is_named
 from ganeti.master.mastership.conduct import take_over
 from ganeti.master.mastership.messages import Begin, Claim
 from ganeti.master.mastership.takeover import FORCED_STEP

@@ -2,7 +2,6 @@
 """Daemons on this machine, of another Ganeti or of any, that work on the directories of a cluster."""
 
 import contextlib
-import fcntl
 import os
 import socket
 import struct
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
+from ganeti.system.livelock import is_alive
 
 DAEMONS = ("noded", "confd", "wconfd", "luxid", "rapi", "mond", "metad", "kvmd", "maintd")
 """Those of 3.1; each has a pid file of its name."""
@@ -47,7 +47,7 @@ def _running(paths: Paths) -> Iterator[tuple[str, int]]:
     for daemon in DAEMONS:
         path = paths.pid_file(f"ganeti-{daemon}")
         pid = _pid_in(path)
-        if pid is not None and (_is_locked(path) or f"ganeti-{daemon}" in os.path.basename(_program(pid))):
+        if pid is not None and (is_alive(path) or f"ganeti-{daemon}" in os.path.basename(_program(pid))):
             yield path, pid
     for name in SOCKETS:
         path = f"{paths.socket_dir}/{name}"
@@ -64,20 +64,6 @@ def _pid_in(path: str) -> int | None:
     except OSError:
         return None
     return int(text) if text.isdigit() and os.path.exists(f"/proc/{text}/cmdline") else None
-
-
-def _is_locked(path: str) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _listener(path: str) -> int | None:

@@ -21,6 +21,7 @@ from ganeti.base.errors import UNREADABLE_JSON, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.file_set import Former
 from ganeti.system.files import sync_directory, write_all
+from ganeti.system.pid_files import remove_unless_held
 
 Mark = Literal["began", "host keys", "daemons", "asked"]
 """A joining began (a repeated one, again); sshd has other host keys; daemons are started; the cluster is asked."""
@@ -249,19 +250,7 @@ def _described(pid: int) -> str:
 
 def remove_unfinished(paths: Paths) -> None:
     """Remove what was to become a record when its process died: nothing else had been done. Raises `OSError`."""
-    path = paths.joining_records[1]
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-    except BlockingIOError:
-        return  # its process lives
-    finally:
-        os.close(descriptor)
+    remove_unless_held(paths.joining_records[1])
 
 
 def _under_way() -> PrerequisiteError:

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from ganeti.base.names import is_named
 from ganeti.base.paths import Paths, database_uri
 
 _SSCONF_MODE = 0o444
@@ -77,11 +78,6 @@ def read_own_mastership(paths: Paths, hostname: str) -> OwnMastership:
     promised, holder = _promise(paths.epoch_file)
     own = [name for name in names.values() if is_named(hostname, name)]
     return OwnMastership(named, names.get(master, ""), own[0] if own else "", epoch, promised, names.get(holder, ""))
-
-
-def is_named(hostname: str, node_name: str) -> bool:
-    """True if *node_name* is this node; a host that only knows its short name is accepted."""
-    return node_name == hostname or ("." not in hostname and node_name.startswith(f"{hostname}."))
 
 
 def is_master(paths: Paths, hostname: str) -> bool:

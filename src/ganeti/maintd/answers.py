@@ -14,6 +14,7 @@ from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.wire.diagnose_report import REFUSALS
 from ganeti.wire.guest_report import PATH
 from ganeti.wire.loss_report import PATH as LOSSES
+from ganeti.wire.prometheus import CONTENT_TYPE, COUNTER, GAUGE, family
 
 
 class Answers:
@@ -53,19 +54,20 @@ class Answers:
             case ["1", "evacuated"]:
                 return _json(self._view().maintenance.evacuated)
             case ["metrics"]:
-                return HttpReply(200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
+                return HttpReply(200, self._metrics().encode(), CONTENT_TYPE)
         return HttpReply(404, b"Resource not found", "text/plain")
 
     def _metrics(self) -> str:
         own, refused = self._view().maintenance, self._refused()
         counts = {status: sum(each.repair_status == status for each in own.incidents) for status in STATUSES}
-        lines = ["# HELP ganeti_incidents Incidents by repair status", "# TYPE ganeti_incidents gauge"]
-        lines += [f'ganeti_incidents{{status="{status}"}} {count}' for status, count in counts.items()]
-        lines += ["# HELP ganeti_reports_refused_total Reports of MonDs that were not believed"]
-        lines += ["# TYPE ganeti_reports_refused_total counter"]
-        lines += [f'ganeti_reports_refused_total{{reason="{reason}"}} {refused.get(reason, 0)}' for reason in REFUSALS]
-        lines += ["# HELP ganeti_maintenance_jobs Jobs of the round under way", "# TYPE ganeti_maintenance_jobs gauge"]
-        return "\n".join([*lines, f"ganeti_maintenance_jobs {len(own.jobs)}", ""])
+        by_status = [({"status": status}, count) for status, count in counts.items()]
+        by_reason = [({"reason": reason}, refused.get(reason, 0)) for reason in REFUSALS]
+        lines = [
+            *family("ganeti_incidents", GAUGE, "Incidents by repair status", by_status),
+            *family("ganeti_reports_refused_total", COUNTER, "Reports of MonDs that were not believed", by_reason),
+            *family("ganeti_maintenance_jobs", GAUGE, "Jobs of the round under way", [({}, len(own.jobs))]),
+        ]
+        return "\n".join(lines) + "\n"
 
 
 def _json(value: Any) -> HttpReply:

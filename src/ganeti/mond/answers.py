@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
-from ganeti.mond.metrics import CONTENT_TYPE, metrics
+from ganeti.mond.metrics import metrics
 from ganeti.mond.monitor import Monitor
 from ganeti.system.http_server import HttpReply, HttpRequest
+from ganeti.wire.prometheus import CONTENT_TYPE
 
 PORT = 1815
 DEFAULT = "default"

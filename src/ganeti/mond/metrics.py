@@ -4,9 +4,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.node.collectors.interface import COUNTER, GAUGE, Collector, Sample
+from ganeti.node.collectors.interface import Collector, Sample
+from ganeti.wire.prometheus import COUNTER, GAUGE, head, line
 
-CONTENT_TYPE = "text/plain"
 _UP, _FAILURES, _REFUSED = (
     *("ganeti_collector_up", "ganeti_collector_failures_total", "ganeti_node_diagnose_refused_total"),
 )
@@ -39,15 +39,10 @@ def metrics(
     for family, samples in found.items():
         if samples:
             kind, meaning = families[family]
-            lines += [f"# HELP {family} {meaning}", f"# TYPE {family} {kind}", *map(_line, samples)]
+            lines += [*head(family, kind, meaning), *map(_line, samples)]
     return "\n".join(lines) + "\n"
 
 
 def _line(sample: Sample) -> str:
-    labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in sample.labels.items())
-    value = int(sample.value) if float(sample.value).is_integer() else sample.value
-    return f"{sample.name}{{{labels}}} {value}" if labels else f"{sample.name} {value}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    is_whole = float(sample.value).is_integer()
+    return line(sample.name, sample.labels, int(sample.value) if is_whole else sample.value)

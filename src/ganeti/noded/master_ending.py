@@ -8,7 +8,6 @@ alone could be another process's by now.
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import signal
@@ -26,6 +25,7 @@ from ganeti.node.state import NodeState
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import DEPOSED
 from ganeti.system.files import read_if_there
+from ganeti.system.pid_files import living_process
 
 MASTER_DAEMONS = ("ganeti-maintd", "ganeti-luxid", "ganeti-wconfd")
 """In the order in which they are ended. A ganeti-rapi stays: where it is not on the master, it passes requests on."""
@@ -64,13 +64,20 @@ async def end_master_daemons(paths: Paths, grace_s: float = TERMINATION_GRACE_S,
     return Ended(tuple(ended), jobs)
 
 
+def _living_process(path: str) -> int | None:
+    try:
+        return living_process(path)
+    except OSError:
+        return None
+
+
 async def end_daemon(paths: Paths, daemon: str, grace_s: float) -> bool:
     """End a daemon if it runs, by force after *grace_s*; gives whether it ran.
 
     It is told why: one that is only starting must not look as if it had failed.
     """
     path = paths.pid_file(daemon)
-    pid = locking_process(path)
+    pid = _living_process(path)
     if pid is None:
         return False
     for number, wait_s in ((DEPOSED, grace_s), (signal.SIGKILL, KILL_WITHIN_S)):
@@ -78,7 +85,7 @@ async def end_daemon(paths: Paths, daemon: str, grace_s: float) -> bool:
             os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)  # one that was stopped could not end
         deadline = time.monotonic() + wait_s
-        while locking_process(path) == pid:
+        while _living_process(path) == pid:
             if time.monotonic() > deadline:
                 break
             await asyncio.sleep(_POLL_S)
@@ -86,22 +93,6 @@ async def end_daemon(paths: Paths, daemon: str, grace_s: float) -> bool:
             return True
     _log.error("%s with process id %d cannot be ended", daemon, pid)
     return True
-
-
-def locking_process(pid_file: str) -> int | None:
-    """The process id in a pid file, if a living process holds it."""
-    try:
-        descriptor = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(descriptor, 32).strip()
-        return int(text) if text.isdigit() else None
-    finally:
-        os.close(descriptor)
-    return None
 
 
 async def end_jobs(paths: Paths) -> int:

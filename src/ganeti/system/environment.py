@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ganeti.base.names import is_named
 from ganeti.base.paths import Paths
 
 _ANY_ADDRESS = {"2": "0.0.0.0", "10": "::"}
@@ -20,7 +21,7 @@ class Environment:
 
     def is_named(self, node_name: str) -> bool:
         """True if *node_name* is this node; a host that only knows its short name is accepted."""
-        return node_name == self.hostname or ("." not in self.hostname and node_name.startswith(self.hostname + "."))
+        return is_named(self.hostname, node_name)
 
 
 def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:

@@ -16,11 +16,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from ganeti.base.names import is_named
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.demanded_daemons import BY_CLUSTER, ON_DEMAND, demanded
 from ganeti.system import accounts
 from ganeti.system.accounts import RUN_DIR_MODE
 from ganeti.system.files import open_among_others
+from ganeti.system.pid_files import living_process, remove_unless_held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,18 +76,7 @@ class Node:
 
     def process_id(self, daemon: str) -> int | None:
         """Give the process id of a living daemon: one that holds the lock on its pid file."""
-        try:
-            descriptor = os.open(self.paths.pid_file(daemon), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.read(descriptor, 32).strip()
-            return int(text) if text.isdigit() else None
-        finally:
-            os.close(descriptor)
-        return None
+        return living_process(self.paths.pid_file(daemon))
 
     def start(self, daemon: str, arguments: Sequence[str] = ()) -> int:
         """Start a daemon unless it runs; returns when it serves, with the daemon's own exit status if it refuses."""
@@ -186,7 +177,7 @@ class Node:
                 master = file.read().strip()
         except OSError:
             master = ""
-        if master and (master == self.name or ("." not in self.name and master.startswith(f"{self.name}."))):
+        if master and is_named(self.name, master):
             return True
         from ganeti.bootstrap.own_mastership import is_master
 
@@ -273,19 +264,7 @@ class Node:
 
     def _remove_stale_pid_file(self, daemon: str) -> None:
         """A dead daemon's process id may be another process's by now: nobody shall take that one for the daemon."""
-        path = self.paths.pid_file(daemon)
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        except BlockingIOError:
-            return
-        finally:
-            os.close(descriptor)
+        remove_unless_held(self.paths.pid_file(daemon))
 
     def _run(self, words: Sequence[str]) -> int:
         try:

@@ -304,7 +304,9 @@ class Committer:
             _log.exception("%s: change %s failed by a fault of the program", step, name)
             if request.staged is not None:
                 self._head.revert(request.staged)
-            _fail(request, GanetiError(f"The change {name} failed by a fault of the program: {type(err).__name__}: {err}"))
+            _fail(
+                request, GanetiError(f"The change {name} failed by a fault of the program: {type(err).__name__}: {err}")
+            )
             return False
         return True
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ganeti.base.paths import Paths
-from ganeti.noded.master_ending import Ended, end_master_daemons, job_processes, locking_process
+from ganeti.noded.master_ending import Ended, end_master_daemons, job_processes
 from ganeti.system.daemonize import DEPOSED
 from ganeti.system.livelock import job_lock_path
+from ganeti.system.pid_files import living_process
 
 DAEMON = """
 import fcntl, os, signal, sys
@@ -88,5 +89,5 @@ def test_a_daemon_that_does_not_end_is_killed(paths: Paths) -> None:
 def test_a_pid_file_without_a_lock_names_nobody(paths: Paths) -> None:
     """Its process id may be another process's by now."""
     Path(paths.pid_file("ganeti-luxid")).write_text(f"{os.getpid()}\n")
-    assert locking_process(paths.pid_file("ganeti-luxid")) is None
+    assert living_process(paths.pid_file("ganeti-luxid")) is None
     assert asyncio.run(end_master_daemons(paths)) == Ended((), 0)

@@ -133,7 +133,7 @@ def test_the_life_of_a_daemon(root):
     [
         ("refuse", 11, "ganeti-tried: this node is not the master\n"),
         ("broken", 1, "ganeti-tried: the file is broken\n"),
-        ("fault", 1, "ganeti-tried: a fault of its own: a mistake; see the log\n"),
+        ("fault", 1, "ganeti-tried: a fault of the program: a mistake; see the log\n"),
     ],
 )
 @pytest.mark.parametrize("foreground", [False, True])

@@ -9,9 +9,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ganeti.node.collectors.interface import COUNTER, GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE
 from ganeti.node.hypervisors.interface import Sighting
+from ganeti.wire.prometheus import COUNTER, GAUGE
 
 NAME = "inst-cgroup"
 CONTROLLERS = "/sys/fs/cgroup"

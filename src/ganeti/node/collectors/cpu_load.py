@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE, UnreadableError, whole
+from ganeti.wire.prometheus import GAUGE
 
 NAME, CATEGORY = "cpu-avg-load", None
 PLACE = "/proc/stat"

@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.looks import Diagnosed
 from ganeti.node.collectors.report import STATUS
 from ganeti.wire.confd import sign
 from ganeti.wire.diagnose_report import OK, STATUSES, RefusedReport, read_object
+from ganeti.wire.prometheus import GAUGE
 
 NAME, CATEGORY = "diagnose", "node"
 LARGEST_OUTPUT_BYTES = 64 * 1024

@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ganeti.node.collectors.interface import COUNTER, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE, UnreadableError, text_of, whole
+from ganeti.wire.prometheus import COUNTER
 
 NAME, CATEGORY = "diskstats", "storage"
 PLACE = "/proc/diskstats"

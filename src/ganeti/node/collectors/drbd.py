@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import (
     BEING_FIXED,
     NEEDS_A_PERSON,
@@ -16,6 +16,7 @@ from ganeti.node.collectors.report import (
     text_of,
     whole,
 )
+from ganeti.wire.prometheus import GAUGE
 
 NAME, CATEGORY = "drbd", "storage"
 PLACE = "/proc/drbd"

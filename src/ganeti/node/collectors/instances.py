@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Collector, Known, Node, Sample
+from ganeti.node.collectors.interface import Collector, Known, Node, Sample
 from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, STATUS, UNKNOWN
 from ganeti.node.hypervisors.interface import Sighting
+from ganeti.wire.prometheus import GAUGE
 
 CATEGORY = "instance"
 RUNNING, STOPPED, PAUSED = "running", "shutdown", "paused"

@@ -14,9 +14,6 @@ from ganeti.node.collectors.looks import Looks
 from ganeti.node.collectors.owners import Owned
 from ganeti.node.hypervisors.interface import Sighting
 
-GAUGE, COUNTER = "gauge", "counter"
-"""Types of metrics."""
-
 
 class Sample(NamedTuple):
     """One line of the page for Prometheus; `Collector.metrics` says what the name means."""

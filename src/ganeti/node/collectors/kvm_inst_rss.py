@@ -4,8 +4,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE
+from ganeti.wire.prometheus import GAUGE
 
 _RESIDENT = "ganeti_instance_resident_bytes"
 

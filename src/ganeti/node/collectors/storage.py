@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ganeti.node.collectors.interface import GAUGE, Node, Sample, collector
+from ganeti.node.collectors.interface import Node, Sample, collector
 from ganeti.node.collectors.report import PERFORMANCE
+from ganeti.wire.prometheus import GAUGE
 
 NAME, CATEGORY = "storage", "storage"
 

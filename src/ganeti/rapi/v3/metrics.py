@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ganeti.rapi.reading import Luxi, ask
 from ganeti.rapi.v3.group_capacity import GroupCapacity
+from ganeti.wire.prometheus import COUNTER, GAUGE, HISTOGRAM, Histogram, family, head, line
 
-CONTENT_TYPE: Final = "text/plain"
 _BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _JOB_BUCKETS_S: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
 _JOB_STATES: Final = ("queued", "waiting", "canceling", "running", "success", "error", "canceled")
@@ -22,29 +22,6 @@ _NODE_AMOUNTS: Final = {
     "pinst_cnt": ("node_primary_instances", 1),
     "sinst_cnt": ("node_secondary_instances", 1),
 }
-
-
-class Histogram:
-    """Counts of durations up to some bounds."""
-
-    def __init__(self, bounds_s: tuple[float, ...]) -> None:
-        self._bounds_s = bounds_s
-        self._counts = [0] * (len(bounds_s) + 1)
-        self._sum_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self._sum_s += seconds
-        index = next((index for index, bound_s in enumerate(self._bounds_s) if seconds <= bound_s), -1)
-        self._counts[index] += 1
-
-    def lines(self, name: str, labels: Mapping[str, str]) -> Iterable[str]:
-        seen = 0
-        for bound_s, count in zip((*self._bounds_s, float("inf")), self._counts, strict=True):
-            seen += count
-            bound = "+Inf" if bound_s == float("inf") else f"{bound_s:g}"
-            yield f"{name}_bucket{_labels({**labels, 'le': bound})} {seen}"
-        yield f"{name}_sum{_labels(labels)} {self._sum_s:.6f}"
-        yield f"{name}_count{_labels(labels)} {seen}"
 
 
 class Requests:
@@ -62,13 +39,13 @@ class Requests:
         self._statuses[method, route, status] += 1
 
     def lines(self) -> Iterable[str]:
-        yield "# TYPE ganeti_api_request_seconds histogram"
+        yield from head("ganeti_api_request_seconds", HISTOGRAM)
         for (method, route), histogram in sorted(self._latency.items()):
             yield from histogram.lines("ganeti_api_request_seconds", {"method": method, "route": route})
-        yield "# TYPE ganeti_api_requests_total counter"
+        yield from head("ganeti_api_requests_total", COUNTER)
         for (method, route, status), count in sorted(self._statuses.items()):
             labels = {"method": method, "route": route, "status": str(status)}
-            yield f"ganeti_api_requests_total{_labels(labels)} {count}"
+            yield line("ganeti_api_requests_total", labels, count)
 
 
 async def page(luxi: Luxi, requests: Requests, capacity: GroupCapacity, listeners: int) -> str:
@@ -149,7 +126,7 @@ async def _jobs(luxi: Luxi) -> list[str]:
         for row in rows:
             if row[begin] and row[end]:
                 histogram.add(max(0.0, _seconds(row[end]) - _seconds(row[begin])))
-        lines += [f"# TYPE ganeti_{name} histogram", *histogram.lines(f"ganeti_{name}", {})]
+        lines += [*head(f"ganeti_{name}", HISTOGRAM), *histogram.lines(f"ganeti_{name}", {})]
     return lines
 
 
@@ -172,17 +149,5 @@ async def _locks(luxi: Luxi) -> list[str]:
     ]
 
 
-def _gauge(name: str, help_text: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
-    lines = [f"ganeti_{name}{_labels(labels)} {value}" for labels, value in values]
-    return [f"# HELP ganeti_{name} {help_text}", f"# TYPE ganeti_{name} gauge", *lines]
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    words = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return "{" + words + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _gauge(name: str, meaning: str, values: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    return family(f"ganeti_{name}", GAUGE, meaning, values)

@@ -25,6 +25,7 @@ from ganeti.rapi.v3.group_capacity import GroupCapacity
 from ganeti.rapi.v3.rights import require, require_operation
 from ganeti.rapi.v3.submission import Submitter, digest_of, operation_id, read_operation
 from ganeti.system.http_server import HttpReply
+from ganeti.wire.prometheus import CONTENT_TYPE
 from ganeti.wire.traceparent import Place
 
 _METRICS: Final = "/metrics"
@@ -120,7 +121,7 @@ class Resources:
         await require(self._luxi, turn.caller, "metrics", "read")
         listeners = self._fan.listeners if self._fan is not None else 0
         text = await metrics.page(self._luxi, self._requests, self._capacity, listeners)
-        return HttpReply(200, text.encode(), metrics.CONTENT_TYPE)
+        return HttpReply(200, text.encode(), CONTENT_TYPE)
 
     async def _events(self, turn: Turn) -> Any:
         await require(self._luxi, turn.caller, "event", "read")

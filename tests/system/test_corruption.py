@@ -82,7 +82,7 @@ def refused(master: Master, name: str, status: int = 1) -> str:
         raise AssertionError(f"{name} starts")
     assert done.returncode == status, done
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"ganeti-{name}: ") and "fault of its own" not in sentence, sentence
+    assert sentence.startswith(f"ganeti-{name}: ") and "fault of the program" not in sentence, sentence
     return sentence
 
 

@@ -110,7 +110,7 @@ class Bed:
         """A call that works, or says in one sentence that there is no space."""
         success, answer = self.master.raw_luxi(method, *arguments)
         if not success:
-            assert "No space left" in str(answer) and "fault of its own" not in str(answer), answer
+            assert "No space left" in str(answer) and "fault of the program" not in str(answer), answer
         return answer if success else None
 
     def alive(self) -> None:

@@ -137,6 +137,6 @@ def test_wrong_arguments_are_refused_in_words(root):
         for arguments in ([client, [{}], 0], [client, [], "x"], [client, 5, 0], ["x", [], 0]):
             with pytest.raises(GanetiError) as caught:
                 await daemon.client.call("promiseRoom", *arguments)
-            assert "fault of its own" not in str(caught.value)
+            assert "fault of the program" not in str(caught.value)
 
     run(scenario, root)

@@ -635,6 +635,15 @@ def secondaries(ctx: Context) -> list[str]:
     return view.secondary_nodes(view.find_instance("web1"))
 
 
+@pytest.mark.requirement("S5.4")
+def test_the_allocators_choice_of_a_new_secondary_node_is_told(ctx: Context) -> None:
+    run(wanted(start=False), ctx)
+    ctx.allocation = {"success": True, "info": "", "result": ["node3"]}
+    run(elsewhere(remote_node=None, iallocator="hail"), ctx)
+    assert "Selected nodes for the instance: node3" in ctx.lines
+    assert secondaries(ctx) == ["uuid-node3"]
+
+
 @pytest.mark.parametrize("mode", ["replace_new_secondary", "replace_on_secondary"])
 def test_the_only_good_copy_is_not_removed(ctx: Context, mode: str) -> None:
     run(wanted(start=False), ctx)

@@ -4,10 +4,15 @@
 import base64
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ganeti.base.errors import refusal_of_system
+
+_log = logging.getLogger(__name__)
+_NOT_READ = (0, 0, 0)
 REALM = "Ganeti Remote API"
 
 
@@ -79,10 +84,14 @@ class UsersFile:
             seen = (state.st_ino, state.st_size, state.st_mtime_ns)
             if seen == self._seen:
                 return
-            with open(self._path, encoding="utf-8") as file:
+            with open(self._path, encoding="utf-8", errors="replace") as file:  # one odd comment locks nobody out
                 self._users = read_users(file.read())
-        except (OSError, UnicodeDecodeError):
-            self._users, seen = {}, (0, 0, 0)
+        except FileNotFoundError:
+            self._users, seen = {}, _NOT_READ
+        except OSError as err:
+            if self._seen != _NOT_READ:  # once, and not for each request
+                _log.error("nobody is let in by a password: %s", refusal_of_system(err))
+            self._users, seen = {}, _NOT_READ
         self._seen = seen
 
 

@@ -50,3 +50,19 @@ def test_headers_that_hold_no_credentials():
         "Basic \udcff",
     ):
         assert credentials(header) is None, header
+
+
+def test_one_line_that_is_no_text_locks_nobody_else_out(tmp_path):
+    place = tmp_path / "users"
+    place.write_bytes(b"# J\xfcrgen\njack abc write\nj\xfcrgen abc write\n")
+    users = UsersFile(str(place))
+    assert users.find("jack", "abc") is not None
+    assert users.find("jürgen", "abc") is None
+
+
+def test_a_file_that_cannot_be_read_is_named_once(tmp_path, caplog):
+    place = tmp_path / "users"
+    place.mkdir()
+    users = UsersFile(str(place))
+    assert [users.find("jack", "abc") for _ in range(3)] == [None] * 3
+    assert caplog.messages == [f"nobody is let in by a password: {place}: Is a directory"]

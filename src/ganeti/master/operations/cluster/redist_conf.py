@@ -7,6 +7,7 @@ from typing import Any
 
 from ganeti.base.command import Command, Option
 from ganeti.base.errors import NodeTimeoutError, NodeUnreachableError
+from ganeti.base.paths import Paths
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.hosts import enter_all_hosts
@@ -15,6 +16,17 @@ from ganeti.model.node_calls.files import SharedFile, SharedFiles, UploadFile
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask, ask_many
+
+
+def _remedies(paths: Paths) -> dict[str, str]:
+    """Of the files that are never empty, what makes each anew."""
+    renewing = "gnt-cluster renew-crypto"
+    return {
+        paths.hmac_key: f"{renewing} --new-confd-hmac-key makes a new one",
+        paths.cluster_domain_secret: f"{renewing} --new-cluster-domain-secret makes a new one",
+        paths.authority_cert: "copy it from another node",
+        paths.known_hosts: "copy it from another node",
+    }
 
 
 @operation(
@@ -40,11 +52,33 @@ class RedistributeConfiguration(Operation[None], frozen=True, kw_only=True, forb
     async def execute(self, checked: Any, ctx: OperationContext) -> None:
         flushed = asyncio.ensure_future(ctx.config.flush())
         try:
-            files = await ask(ctx.nodes, ctx.config.view().cluster.master_node, SharedFiles())
+            files = await _files_of_master(ctx)
             await enter_all_hosts(ctx, without=await send_shared_files(ctx, files))
             await flushed
         finally:
             flushed.cancel()
+
+
+async def _files_of_master(ctx: OperationContext) -> list[SharedFile]:
+    """What is empty on the master is no loss of the others: it is left out, and a warning says what makes it anew.
+
+    The key under which ssh knows the cluster's nodes is in the configuration, so `known_hosts` is mended at once.
+    """
+    cluster = ctx.config.view().cluster
+    remedies = _remedies(Paths())
+    found = {file.path: file for file in await ask(ctx.nodes, cluster.master_node, SharedFiles())}
+    path, own = Paths().known_hosts, f"{cluster.cluster_name} "
+    is_known = path in found and any(line.startswith(own) for line in found[path].content.splitlines())
+    if not is_known and cluster.rsahostkeypub:
+        rest = found[path].content if path in found else ""
+        mended = SharedFile(path=path, content=f"{own}ssh-rsa {cluster.rsahostkeypub}\n{rest}", mode=0o644)
+        await ask(ctx.nodes, cluster.master_node, UploadFile(path=path, content=mended.content, mode=mended.mode))
+        ctx.log.warning(f"File {path} of the master had no key of cluster {cluster.cluster_name}: it has it again")
+        found[path] = mended
+    for name in [name for name, file in found.items() if name in remedies and not file.content.strip()]:
+        ctx.log.warning(f"File {name} of the master is empty and is not sent: {remedies[name]}")
+        del found[name]
+    return list(found.values())
 
 
 async def send_shared_files(

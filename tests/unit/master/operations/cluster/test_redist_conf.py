@@ -45,6 +45,36 @@ def test_files_and_names_of_hosts_go_to_nodes_that_answer() -> None:
     ]
 
 
+def test_what_the_master_has_lost_is_not_taken_from_the_others() -> None:
+    """Nodes with an empty key answer no questions, and with an empty `known_hosts` ssh refuses all of them."""
+    ctx = FakeContext(configuration(), catalogue())
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, modify_etc_hosts=False, rsahostkeypub="AAAA"))
+    sent: dict[str, set[str]] = {}
+
+    def upload(node: str, path: str, content: str, mode: int) -> None:
+        sent.setdefault(f"{path.rpartition('/')[2]}: {content}", set()).add(node)
+
+    ctx.nodes.handlers |= {
+        "shared_files": lambda node: [
+            {"path": "/var/lib/ganeti/hmac.key", "content": "\n", "mode": 0o440},
+            {"path": "/var/lib/ganeti/known_hosts", "content": "other ssh-rsa BBBB\n", "mode": 0o644},
+            {"path": "/var/lib/ganeti/rapi/users", "content": "", "mode": 0o640},
+        ],
+        "upload_file": upload,
+    }
+    run(RedistributeConfiguration(), ctx)
+    assert sent == {
+        "known_hosts: cluster ssh-rsa AAAA\nother ssh-rsa BBBB\n": {"node1", "node2", "node3"},
+        "users: ": {"node2", "node3"},
+    }
+    assert ctx.lines == [
+        "File /var/lib/ganeti/known_hosts of the master had no key of cluster cluster: it has it again",
+        "File /var/lib/ganeti/hmac.key of the master is empty and is not sent: gnt-cluster renew-crypto "
+        "--new-confd-hmac-key makes a new one",
+    ]
+
+
 def test_a_node_that_does_not_answer_is_waited_for_once() -> None:
     ctx = FakeContext(configuration(), catalogue())
     config = ctx.config.config

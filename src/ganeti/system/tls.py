@@ -156,7 +156,7 @@ def _naming(path: str) -> Iterator[None]:
     except ssl.SSLError as err:  # an OSError, too
         raise TransportError(
             f"{path} is damaged ({err.reason or err}): 'gnt-node add --readd NODE' on the master makes this node's "
-            "certificates anew; where this is the master, let another node be it first (gnt-cluster master-failover there)"
+            "certificates anew; the master's own, once another node is the master (gnt-cluster master-failover there)"
         ) from err
     except OSError as err:
         raise TransportError(f"{path} cannot be used: {err.strerror or err}") from err

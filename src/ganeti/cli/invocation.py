@@ -58,7 +58,7 @@ class Invocation:
 
 
 def out(text: str = "") -> None:
-    """A line on standard output, there at once: who waits for a job reads along."""
+    """A line on standard output, there at once: a user who waits for a job reads along."""
     sys.stdout.write(harmless(text) + "\n")
     sys.stdout.flush()
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 HELP = ("-h", "--help")
-"""Wherever they stand: who asks for help has not yet read that options stand before arguments."""
+"""Wherever they stand: a user who asks for help has not yet read that options stand before arguments."""
 
 
 def parse(command: CommandRow, words: list[str]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ LOOK_S = 17.0
 """How often it is looked without being told, as in 3.1."""
 _PAUSE_S = 0.25
 _QUIET_S = 1.0
-"""After so long without a question, the next one waits for what has changed to be read. Who asks asks several times:
+"""After so long without a question, the next one waits for what has changed to be read. Clients ask several times:
 the MonDs do every few seconds, each all it wants to know at once."""
 _log = logging.getLogger(__name__)
 

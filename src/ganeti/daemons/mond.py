@@ -32,7 +32,7 @@ from ganeti.wire.confd import PORT as CONFD_PORT
 
 NAME = "ganeti-mond"
 _CONFD_WITHIN_S = 3.0
-"""Shorter than who asks for a report waits."""
+"""Shorter than a client waits for a report."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -44,8 +44,8 @@ class ClusterKey:
     """The content of ``hmac.key`` as it is now; read again when the file is another one."""
 
     def __init__(self, paths: Paths, read: Callable[[Paths], bytes] | None = None) -> None:
-        """*read* is for who may not read the file itself: it may wait long, so later ones are in a thread, while the
-        key that is known holds. Raises `PrerequisiteError`.
+        """*read* is for a daemon that may not read the file: it may wait long, so later reads are in a thread, while
+        the known key holds. Raises `PrerequisiteError`.
         """
         self._paths = paths
         self._asks = read is not None

@@ -158,7 +158,7 @@ class _Serving:
 
 
 async def _end_as_deposed(daemon: Daemon) -> None:
-    """Let nothing of a master outlive this daemon: who would ask it who is master could not any more."""
+    """Let nothing of a master outlive this daemon: no process could ask it any more who is master."""
     from ganeti.noded.master_ending import end_master_daemons  # seldom needed, and slow to import
 
     daemon.status = EXIT_NOT_MASTER

@@ -2,8 +2,8 @@
 """The cluster's certificate authority and the certificates of its nodes: EC P-256, five years (D8).
 
 A node has one key pair. Its PEM text (`server.pem`, and the same as `client.pem`) holds key, certificate and the
-certificate of the authority. The certificate's names are the node, the cluster and the node's addresses, so whoever
-calls a node can check that it is the one.
+certificate of the authority. The certificate's names are the node, the cluster and the node's addresses, so a
+caller can check that it has reached the right node.
 """
 
 import datetime

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A note that copies of a running guest's disks are the valid ones, ``exchanged/NAME`` in the data directory.
 
-It is on disk before the guest uses the first of the copies, and names them all: after a loss of power, whoever
-completes the conversion knows which disks hold what the guest wrote last.
+It is on disk before the guest uses the first of the copies, and names them all: after a loss of power, the
+code that completes the conversion knows which disks hold what the guest wrote last.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Disk images named by a path or a URL: brought to this node, and written onto disks.
 
-Only raw images: one that names other files inside (qcow2 can) would let whoever made it read the node's files. Whoever
-submits a job names the image, and root opens it: so a path is under the rule of files that guests are given.
+Only raw images: one that names other files inside (qcow2 can) would let its maker read the node's files. The submitter
+of a job names the image, and root opens it: so a path is under the rule of files that guests are given.
 """
 
 import errno

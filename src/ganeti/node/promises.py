@@ -4,8 +4,8 @@
 Invariant: the promised epoch never falls, and an epoch whose holder is known keeps that holder. So of two nodes that
 ask for the same epoch a node promises to one only, and only one node can have the promises of a majority.
 
-A promise is durable before it is told, and so is the epoch of an append or of a call that raised it (whoever keeps
-it, `noded/calls.py`, sees to that). A call of a job names no master: it raises the epoch and leaves the holder
+A promise is durable before it is told, and so is the epoch of an append or of a call that raised it (`noded/calls.py`
+makes it so). A call of a job names no master: it raises the epoch and leaves the holder
 open, which the first record of that epoch fills in. That is safe because no epoch begins without a majority's
 promise, or, where a human forced it, without a number nobody else can have.
 """

@@ -87,7 +87,7 @@ class CandidateCertificates:
         return next((digest for uuid, digest in self._digests or () if uuid == node), None)
 
     def admit_promised(self, node: str | None, digest: str | None) -> None:
-        """Admit who is promised to be followed, in place of who was before; one that is named, as it is named."""
+        """Admit the node that this one has promised to follow, in place of the former one. None: nobody is."""
         promised = None if node is None or digest is None else (node, digest)
         if promised != self._promised:
             self._promised = promised

@@ -112,7 +112,7 @@ class NodeCalls:
         max_running: int = DEFAULT_MAX_RUNNING,
         tell: Tell = _tell_nobody,
     ) -> None:
-        """*certificates* is told whose calls are taken whoever is published: those of the promise's holder.
+        """*certificates* is told whose calls are taken besides those of published candidates: the promise's holder.
 
         *tell* hears of each call of a job that was to change something, when it has ended.
         """

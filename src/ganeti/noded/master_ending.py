@@ -148,7 +148,7 @@ def _held_files(pid: int, beginning: str) -> list[str]:
 
 
 def _is_locked(pid: int, descriptor: str) -> bool:
-    """Whether the lock of the file belongs to this very descriptor, and is one of an owner, not of who looks."""
+    """Whether the lock of the file belongs to this very descriptor, and is an owner's, not that of a probe."""
     with open(f"/proc/{pid}/fdinfo/{descriptor}", encoding="ascii", errors="replace") as file:
         return any(line.startswith("lock:") and " FLOCK " in line and " WRITE " in line for line in file)
 

@@ -348,10 +348,10 @@ class Replica:
         return None
 
     async def _refuse_caller(self, caller: Caller, *, raises: bool = True) -> Answer | None:
-        """Refuse who is not the master of the newest epoch.
+        """Refuse a caller that is not the master of the newest epoch.
 
-        The promise is raised to who is, with *raises*, and always on a node that runs a master's daemons: their time is
-        over.
+        The promise is raised to that master, with *raises*, and always on a node that runs a master's daemons: their
+        time is over.
         """
         if (refusal := await self._refuse_stranger(caller)) is not None:
             return refusal

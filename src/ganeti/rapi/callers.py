@@ -48,7 +48,7 @@ class TokensFile:
 
 
 class Callers:
-    """Finds out who asks; slows down those who guess."""
+    """Finds out who the caller is; slows down clients that guess."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Callers:
             await self._issued.prepare(text.strip())
 
     def of(self, request: HttpRequest) -> Caller:
-        """Give who asks, `ANYBODY` where no credentials came; raises `RequestRefused` for wrong ones."""
+        """Give the caller, `ANYBODY` where no credentials came; raises `RequestRefused` for wrong ones."""
         header = request.headers.get("Authorization", "")
         scheme, _, rest = header.strip().partition(" ")
         given = credentials(header)

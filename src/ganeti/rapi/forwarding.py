@@ -27,7 +27,7 @@ from ganeti.system.http_server import Door, HttpReply, HttpRequest
 
 _PASSED: Final = "X-Ganeti-Forwarded-By"
 _CLIENT: Final = "X-Ganeti-Forwarded-For"
-"""The address of who asked: believed from nodes alone, with their signature."""
+"""The address of the client: believed from nodes alone, with their signature."""
 _SIGNED: Final = "X-Ganeti-Forwarded-Signature"
 _log = logging.getLogger(__name__)
 Answer = Callable[[HttpRequest], Awaitable[HttpReply]]

@@ -159,7 +159,7 @@ class Api:
         return await self.third.answer(handler, template, turn)
 
     def _admit(self, request: HttpRequest, access: str, handled: _Handled) -> None:
-        """Raises `RequestRefused` for who may not do this, and for wrong credentials where anybody may.
+        """Raises `RequestRefused` for a caller that may not do this, and for wrong credentials where anybody may.
 
         Programs learn from such a request whether their password is right.
         """

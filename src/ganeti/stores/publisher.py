@@ -110,7 +110,7 @@ class Publisher:
         self._wake.set()
 
     def stop_publishing(self) -> None:
-        """The cluster is about to be destroyed: write nothing any more; who waits is let go."""
+        """The cluster is about to be destroyed: write nothing any more, and let waiting callers go."""
         self._stopped = True
         self._release(None)
 

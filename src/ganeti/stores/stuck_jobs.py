@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A job's process says that it cannot write its file: in its lock file, which is on no disk, for who asks why.
+"""A job's process says that it cannot write its file: in its lock file, which is on no disk, for `gnt-job why`.
 
 Its own file is what it cannot write, and it is told to nobody else; LuxiD, which is asked, may be a later one.
 """

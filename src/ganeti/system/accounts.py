@@ -89,7 +89,7 @@ def give_group(path: str, group: str, descriptor: int | None = None) -> None:
     """Let members of *group* use what this process has just made; left alone where nobody has a user of its own.
 
     Needs the open *descriptor* where others could put another file at *path*. A link is not followed. Raises `OSError`
-    for who is not in the group itself.
+    where this process is not in the group.
     """
     import grp
 

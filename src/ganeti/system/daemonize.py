@@ -17,7 +17,7 @@ refused. `before_loop` of `run_daemon` runs in the daemon's process before there
 spawner is forked there).
 
 Invariant: from the moment the pid file is locked until it is gone again, no signal but SIGKILL ends the daemon without
-a word. So whoever started one that is ended as a former master's learns just that, wherever in its start it was.
+a word. So a caller whose daemon is ended as that of a former master learns just that, at any point of the start.
 """
 
 import argparse

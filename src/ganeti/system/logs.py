@@ -61,7 +61,7 @@ def _line(text: str) -> str:
 class ReopeningHandler(logging.StreamHandler[TextIO]):
     """Appends to a file of mode 0600; `reopen` follows a rotation.
 
-    On a full disk lines are lost, and whoever started the program hears of it once: no work fails for want of its log.
+    On a full disk lines are lost, and the caller of the program is told once: no work fails for want of its log.
     """
 
     def __init__(self, path: str) -> None:

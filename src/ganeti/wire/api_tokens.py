@@ -33,7 +33,7 @@ class Scope:
     tag: str = ""
 
     def covers(self, kind: str, access: str) -> bool:
-        """Whoever may write may read."""
+        """Whether it allows this access; a right to write is one to read."""
         return self.kind in ("*", kind) and (self.access == "write" or access == "read")
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ are left out until they say something:
                copied to the candidates, so that no take-over and no loss of power runs what it did twice
     deaths     how many of these processes died and left work to undo; the next one unwinds
     wants      [[lock, state], …] a job needs next, when it was handed back because it could not have them at once
-    position   [epoch, serial] of the job's last commit, for who announces its end
+    position   [epoch, serial] of the job's last commit, for LuxiD, which announces its end
     progress   (in an opcode's entry) [text, done, total] of the step under way
 
 Progress lives in that side field, and a finished step becomes an ordinary log message: clients of 3.1 never meet a

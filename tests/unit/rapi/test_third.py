@@ -396,6 +396,9 @@ def test_the_document_describes_every_path(world: World) -> None:
             assert "post" in paths[said.replace("{operation}", "instance-create")]
         else:
             assert method.lower() in paths[said], said
+            parameters = paths[said][method.lower()].get("parameters", [])
+            described = [each["name"] for each in parameters if each["in"] == "query"]
+            assert method != "GET" or sorted(described) == sorted(world.api.third.arguments_of(path)), said
 
 
 def test_the_audit_log_tells_who_asked_for_what_and_no_secret(world: World) -> None:

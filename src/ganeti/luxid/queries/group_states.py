@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """LuxiD's side of `OP_UPDATE_NODE_GROUP_CACHE` (S1.54): forget a node group's state, ask its nodes, keep what they say.
 
-The job holds the locks and LuxiD asks: so nobody feeds the cache from outside (S1.43), and whoever else makes the call
+The job holds the locks and LuxiD asks: so nobody feeds the cache from outside (S1.43), and any other caller
 has only had nodes asked. Each node gets one call, all at once, with the question of lists, which the answers serve.
 """
 

@@ -16,7 +16,7 @@ from ganeti.system.event_loop import Background
 
 _log = logging.getLogger(__name__)
 WITHIN_S = 10.0
-"""How long somebody who wants an answer waits for the candidates."""
+"""How long a client's answer waits for the candidates."""
 AGAIN_S = 1.0
 
 

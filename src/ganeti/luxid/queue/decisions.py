@@ -51,7 +51,7 @@ class Decisions:
         return self.carry_out(self.machine.handle(event, time.time()))
 
     def carry_out(self, effects: Sequence[ev.Effect]) -> Answered | None:
-        """Carry out effects in order; gives the answer for who asked, if there is one.
+        """Carry out effects in order; gives the answer for the client, if there is one.
 
         What cannot be written down is not promised, though it is done and will be written when there is space.
         """

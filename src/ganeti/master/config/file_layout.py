@@ -17,8 +17,8 @@ When the room is used up, or half of all is blank, everything is laid out anew, 
 costs what it changes, over many of them. The seal, at the end of the first line, is the fingerprint the file should
 have, in spaces and tabs: a file laid out like this that has another one is in pieces, or was edited.
 
-Invariants: places do not overlap and are in the order of `_places`; whoever makes all writes, in any order, to a file
-that had the layout's former content has its present one.
+Invariants: places do not overlap and are in the order of `_places`; all writes, made in any order to a
+file with the layout's former content, give it the present one.
 """
 
 import re

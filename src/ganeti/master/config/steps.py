@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The steps of jobs that were commits, and their answers (D5).
 
-A job that lost the connection repeats its step and must get the first answer; whoever unwinds a dead job asks for
-its last commit that settled. An attempt that has a successor commits nothing any more.
+A job that lost the connection repeats its step and must get the first answer; a successor that unwinds a dead job
+asks for its last commit that settled. An attempt that has a successor commits nothing any more.
 """
 
 from collections.abc import Iterable

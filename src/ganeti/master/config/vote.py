@@ -3,9 +3,10 @@
 
 The vote of a candidate is the master its ssconf names, unless it has promised itself to a later epoch: then it is whom
 it promised. So a former master is told by each of those that made another one, and a new master is named by those who
-promised, before any ssconf can name it. One that names itself and has promised nothing as late as the epoch of who asks
-is a former master that slept through the change: it knows of nothing later, so it is no vote against (a master of a
-later epoch would have promised that to itself). Silence is no vote, and the node that asks is asked as well.
+promised, before any ssconf can name it. One that names itself and has promised nothing as late as the epoch of the
+asking node is a former master that slept through the change: it knows of nothing later, so it is no vote against (a
+master of a later epoch would have promised that to itself). Silence is no vote, and the node that asks is asked as
+well.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Asks the allocator what a round needs to know, and plans it: for the daemon, and for who wants to see it before."""
+"""Asks the allocator what a round needs to know, and plans it: for the daemon, and for `gnt-cluster maintenance`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 

@@ -5,7 +5,7 @@ What always holds (`check_invariants`, and over many claimants `tests/property/t
  1. In any epoch at most one node acknowledges records.
  2. A node that takes over has every record that was ever acknowledged.
  3. Before the promises are asked for, nothing has changed anywhere but that the old master may have been stopped.
- 4. Whoever a candidate has promised itself to has promised that to itself before, on its own disk.
+ 4. A node that candidates have promised themselves to has made the same promise before, on its own disk.
 
 Why 1 holds. An epoch is begun only with the promises of T of the N candidates, and a candidate gives one promise an
 epoch. What is acknowledged in an epoch is on disk at its master and at all members; a member refuses records of epochs
@@ -159,7 +159,7 @@ class TakeOver:
         )
 
     def _is_fenced_off(self) -> bool:
-        """Whether a master's daemons could not serve here: too many have promised themselves away, perhaps in vain.
+        """Whether a master's daemons could not serve here: too many have promised themselves to other nodes.
 
         The node they promised themselves to may have died: those that are silent cannot be counted on either.
         """

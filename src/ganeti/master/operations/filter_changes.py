@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Changes of job filter rules.
 
-They belong to no job: LuxiD commits them itself, since no filter may stand in the way of who wants to change it.
+They belong to no job: LuxiD commits them itself, since no filter may stand in the way of its own change.
 """
 
 from ganeti.base.errors import UNKNOWN_ENTITY, PrerequisiteError

@@ -6,8 +6,8 @@ is none, the job runs. Whatever the rules say, a reason `rate-limit:N:KEY` in a 
 jobs of that key have a process. A job that has begun, one of whose opcodes has ended, is neither paused nor rejected
 any more when its process hands it back: half a job would be worse than none. Rate limits count for it as before.
 
-A rule that cannot be read (an imported configuration may hold anything) matches nothing; `check_rule` says why, to
-whoever wants to make it.
+A rule that cannot be read (an imported configuration may hold anything) matches nothing; `check_rule` says why,
+where a rule is made.
 """
 
 import re

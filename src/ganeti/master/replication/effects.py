@@ -59,7 +59,7 @@ class StoreMembership(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """All records up to this number are on every member: who waits for them may be answered."""
+    """All records up to this number are on every member: callers that wait for them may be answered."""
 
     up_to: int
 

@@ -234,7 +234,7 @@ class Machine:
         self._effects.append(Deposed(self.deposed))
 
     def _reclaim(self, now_s: float) -> None:
-        """A candidate that promised itself in vain takes nothing of this epoch ever again.
+        """A candidate that promised itself to a node that did not begin takes nothing of this epoch ever again.
 
         While the candidates themselves are changing, a majority of the new ones need not meet one of the old.
 

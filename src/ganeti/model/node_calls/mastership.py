@@ -47,7 +47,7 @@ class NodeActivateMasterIp(NodeRequest[None], frozen=True, kw_only=True):
 class NodeDeactivateMasterIp(NodeRequest[None], frozen=True, kw_only=True):
     """Give the cluster's address up; harmless when this node does not have it.
 
-    *on_purpose* is for who wants it down on the master: the watcher leaves it so until the next power-on. The hooks
+    *on_purpose*, a user wants it down on the master: the watcher leaves it so until the next power-on. The hooks
     `master-ip-turndown` run around it. A node that is the master no longer must not keep the address: unless it is
     *on_purpose*, they have little time and cannot refuse.
     """

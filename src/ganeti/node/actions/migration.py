@@ -4,8 +4,8 @@
 Who may write the disks moves with the guest: the target is a second user of the image locks from `accept_instance` to
 `instance_finalize_migration_dst`; the source gives its right back when it is told that the guest has arrived.
 
-A source that has let a guest go for good remembers that (``migrated/NAME``) until the guest comes here again: whoever
-clears up after a dead job must not take the guest's absence for its death.
+A source that has let a guest go for good remembers that (``migrated/NAME``) until the guest comes here again: the
+successor of a dead job must not take the guest's absence for its death.
 """
 
 import contextlib

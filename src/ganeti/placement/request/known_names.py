@@ -30,7 +30,7 @@ def unknown_element(name: str) -> RequestError:
 
 
 def require_instances(cluster: Cluster, wanted: Mapping[str, Any]) -> None:
-    """Raise `RequestError` for an instance that a request, not read yet, names in vain: 3.1 reads no further then."""
+    """Raise `RequestError` where a request names an instance that there is not: 3.1 reads no further then."""
     kind, name, names = wanted.get("type"), wanted.get("name"), wanted.get("instances")
     if kind in ("relocate", "allocate-secondary") and isinstance(name, str):
         _require_instance(cluster, name)

@@ -42,7 +42,7 @@ def access_of(operation: type[Operation[Any]]) -> str:
 
 
 async def require_operation(luxi: Luxi, caller: Caller, operation: Operation[Any]) -> None:
-    """Raises `RequestRefused` for who may not submit it."""
+    """Raises `RequestRefused` for a caller that may not submit it."""
     kind, access = kind_of(type(operation)), access_of(type(operation))
     if operation.__module__.split(".")[3] == "tags":
         told = str(getattr(operation, "kind", "cluster"))

@@ -92,11 +92,15 @@ class Resources:
                 self.table.add("GET", f"/3/{plural}/[name]", self._one(plural))
                 self._arguments[f"/3/{plural}/[name]"] = ("fields",)
 
+    def arguments_of(self, path: str) -> tuple[str, ...]:
+        """Which arguments may follow the question mark."""
+        return self._arguments.get(path, ())
+
     async def answer(self, handler: Handler, path: str, turn: Turn) -> Any:
         """Carry out one request; raises `RequestRefused`, or what LuxiD answers."""
         if turn.caller is ANYBODY and path not in _OPEN:
             raise login_needed()
-        known = self._arguments.get(path, ())
+        known = self.arguments_of(path)
         if path != _METRICS and (unknown := [name for name in turn.asked.arguments if name not in known]):
             there = f"there are {', '.join(known)}" if known else "there are none"
             raise RequestRefused(400, f"There is no argument '{unknown[0][:40]}' here: {there}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Nodes for who is not root: directories and loopback addresses instead of namespaces, `fake` guests only.
+"""Nodes for users without root: directories and loopback addresses instead of namespaces, `fake` guests only.
 
 A node is every process whose ``GANETI_ROOTDIR`` is its directory. Names come from the testbed's own hosts file through
 libnss_wrapper, and ``ssh NODE COMMAND`` runs the command in that node's environment: nobody listens for it.

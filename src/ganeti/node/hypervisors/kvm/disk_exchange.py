@@ -3,8 +3,8 @@
 
 While the jobs run, each write of the guest is complete when both disks have it. `hold` brings all of them to their
 end, where the guest's writes wait for a moment, and `exchange` gives the guest the copies: between the two, disks and
-copies are equal. A job is kept after its end until its outcome has been read, so whoever asks again after an
-interruption finds it.
+copies are equal. A job is kept after its end until its outcome has been read, so a caller that asks again after
+an interruption finds it.
 """
 
 import errno

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Starting QEMU for a runtime record, for a new guest or an incoming one: whole, or nothing of it is left.
 
-The record is written before the process exists and marked ``started`` last; whoever finds a process whose record says
-otherwise knows a half-made guest. QEMU starts paused, so a failure on the way shows before the guest has run.
+The record is written before the process exists and marked ``started`` last: a process whose record says otherwise
+is a half-made guest. QEMU starts paused, so a failure on the way shows before the guest has run.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 
 QEMU gets a filter above each disk that saves a block into a scratch file before the guest overwrites it, shows the
 disk without these changes by NBD, and counts changes in dirty bitmaps named after backups. Where a block cannot be
-saved the moment is given up, never the guest's write. Nodes, exports and bitmaps have names of their own, so whoever
-comes after a killed daemon finds and ends them. In a qcow2 image a bitmap is kept when the guest ends.
+saved the moment is given up, never the guest's write. Nodes, exports and bitmaps have names of their own, so the
+successor of a killed daemon finds and ends them. In a qcow2 image a bitmap is kept when the guest ends.
 """
 
 import contextlib

@@ -63,7 +63,7 @@ def answer(options: "Options") -> int:
 
 
 def _in_nameless_group(request: "Request", wanted: Mapping[str, Any]) -> "NoFit | None":
-    """The answer to who asks for the group with an empty name: there is none; who wants any does not name one.
+    """The answer to a request for the group with an empty name: there is none. A request for any group names none.
 
     To 3.1 a list of no letters is an empty string.
     """

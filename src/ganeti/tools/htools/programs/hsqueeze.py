@@ -142,7 +142,7 @@ def job_sets(decision: Decision) -> "list[JobSet]":
 def _switch(names: list[str], kind: str) -> "list[Opcode]":
     """The job that tells the cluster of nodes that come or go, and has their power switched.
 
-    A node that was switched off must be on before the master takes it for online; 3.0 asks in the other order, in vain.
+    A node that was switched off must be on before the master takes it for online; 3.0 asks too early, and fails.
     """
     off = kind == OFFLINE
     flags = {"force": False, "offline": off, "auto_promote": False}

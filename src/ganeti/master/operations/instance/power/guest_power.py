@@ -86,7 +86,7 @@ async def start_guest(
 
 
 async def stop_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s: float) -> None:
-    """End the guest and close its disks on the primary node; who waits is told for what, and how long it may take."""
+    """End the guest and close its disks on the primary node; the log says for what the job waits, and how long."""
     await end_on_primary(ctx, spec, timeout_s=timeout_s)
     await close_disks(ctx, spec)
 
@@ -104,7 +104,7 @@ async def end_on_primary(ctx: OperationContext, spec: InstanceSpec, *, timeout_s
 
 
 async def _tell_of_waiting(ctx: OperationContext, name: str, timeout_s: float) -> None:
-    """Until cancelled: as progress all the time, and as a message now and then, for who sees no progress."""
+    """Until cancelled: as progress all the time, and as a message now and then, for clients that show no progress."""
     begun_s = ctx.clock.now_s()
     said_s = -SAY_EVERY_S
     await ctx.clock.sleep(QUIET_S)

@@ -16,6 +16,7 @@ from tests.fakes.sample_cluster import LOCAL_DIR, add_instance, catalogue, confi
 from ganeti.base.errors import BlockDeviceError, HypervisorError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operation import Operation, decode
 from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.disks.conversion import chosen_secondary
 from ganeti.master.operations.instance.wanted.modification import ModifyInstance
 from ganeti.model.node_calls.hotplug import DisksExchanged, MirrorProgress
 from ganeti.model.objects import Disk, Instance
@@ -257,3 +258,25 @@ def test_all_disks_of_a_guest_are_exchanged_in_one_call(ctx: FakeContext) -> Non
     assert isinstance(complete, UndoNodeCall)
     assert (complete.call, complete.arguments["finish"]) == ("instance_exchange_disks", True)
     assert complete.settled_call is not None and complete.settled_call.call == "instance_disks_remove"
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("node3", "node3"),
+        (["node3"], "node3"),
+        ("node9", "the allocator returned node node9, which the cluster does not have"),
+        (["node2", "node3"], r"invalid number of nodes \(2\), required 1"),
+        ([], r"invalid number of nodes \(0\), required 1"),
+        ({"node3": 1}, "is not a list of node names"),
+    ],
+)
+def test_an_allocator_names_one_node_alone_or_in_a_list(ctx: FakeContext, result: Any, told: str) -> None:
+    web = web1(ctx)
+    ctx.allocation = {"success": True, "info": "Request successful", "result": result}
+    chosen = chosen_secondary(ctx, ctx.config.view(), web, "drbd", "mine")
+    if told == "node3":
+        assert asyncio.run(chosen) == told
+        return
+    with pytest.raises(PrerequisiteError, match=told):
+        asyncio.run(chosen)

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import INSUFFICIENT_RESOURCES, WRONG_INPUT, WRONG_STATE, ParameterError, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.allocators import ask_allocator
 from ganeti.master.instance_spec import instance_spec
@@ -20,6 +20,7 @@ from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort, OperationContext
 from ganeti.ports.nodes import ask
+from ganeti.wire.iallocator import Response, selected_nodes
 
 
 def wanted_template(view: ConfigView, catalogue: Catalogue, instance: Instance, name: str) -> TemplateTraits:
@@ -102,14 +103,15 @@ async def chosen_secondary(
     answer, _ = await ask_allocator(
         ctx, allocator, AllocateSecondary(name=instance.name, disk_template=template), promise=False
     )
-    if not answer.success or not isinstance(answer.result, str):
-        reason = answer.info or "it gave no reason"
-        raise PrerequisiteError(
-            f"Can't compute a secondary node for {instance.name} using iallocator '{allocator}': {reason}",
-            INSUFFICIENT_RESOURCES,
-        )
-    ctx.log.info(f"Selected the secondary node: {answer.result}")
-    return answer.result
+    refused = f"Can't compute a secondary node for {instance.name} using iallocator '{allocator}': "
+    if not answer.success:
+        raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
+    try:
+        (name,) = selected_nodes(Response(True, "", answer.result), 1, [node.name for node in view.nodes()])
+    except ParameterError as err:
+        raise PrerequisiteError(f"{refused}{err}", INSUFFICIENT_RESOURCES) from err
+    ctx.log.info(f"Selected the secondary node: {name}")
+    return name
 
 
 def converted(

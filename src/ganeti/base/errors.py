@@ -51,7 +51,7 @@ UNREADABLE_JSON = (ValueError, RecursionError)
 """What decoding raises for a text that is no JSON, no UTF-8 (`UnicodeDecodeError`), of another type, or nested too
 deeply; `msgspec.DecodeError` alone is not all of it."""
 
-_NO_ROOM = "make room on its file system"
+_NO_ROOM = "make room on its file system (df and df -i show what is used up)"
 _REMEDIES = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,

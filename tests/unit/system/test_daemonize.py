@@ -301,7 +301,7 @@ def test_a_pid_file_without_room_names_itself(monkeypatch, tmp_path):
     with pytest.raises(OSError, match="No space") as caught:
         PidFile(str(tmp_path / "tried.pid"))
     assert refusal_of_system(caught.value) == (
-        f"{tmp_path}/tried.pid: No space left on device; make room on its file system"
+        f"{tmp_path}/tried.pid: No space left on device; make room on its file system (df and df -i show what is used up)"
     )
 
 

@@ -13,13 +13,15 @@ from contextlib import suppress
 from ganeti.base.errors import WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.foreign_daemons import check_no_daemon
-from ganeti.system.files import sync_directory
+from ganeti.system.files import read_if_there, sync_directory, write_atomically
 from ganeti.tools.cluster_backup import archive, making
 from ganeti.tools.cluster_backup.archive import Content, Manifest
 from ganeti.tools.ensure_dirs import ensure
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
 
 _EPOCH = "noded-epoch.json"
+_IDS_LEFT_OUT = 10_000
+"""At least so many: those of jobs that have run since the backup was made. Nodes keep answers by job id."""
 
 
 class Restored:
@@ -56,6 +58,7 @@ def restore(paths: Paths, path: str, hostname: str, *, over: bool) -> Restored:
                 _put(fresh, content)
         _keep_epoch(paths, fresh)
         dropped = _drop_unfinished(f"{fresh}/queue")
+        _leave_ids_out(f"{fresh}/queue/serial")
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
@@ -88,6 +91,14 @@ def _keep_epoch(paths: Paths, fresh: str) -> None:
     """What this node has promised since the backup holds: the restored state begins above it."""
     with suppress(FileNotFoundError):
         shutil.copy2(f"{paths.data_dir}/{_EPOCH}", f"{fresh}/{_EPOCH}")
+
+
+def _leave_ids_out(serial_path: str) -> None:
+    """New jobs begin at a round number beyond."""
+    digits = (read_if_there(serial_path) or b"").strip()
+    highest = int(digits) if digits.isdigit() else 0
+    os.makedirs(os.path.dirname(serial_path), exist_ok=True)
+    write_atomically(serial_path, b"%d\n" % ((highest // _IDS_LEFT_OUT + 2) * _IDS_LEFT_OUT))
 
 
 def _drop_unfinished(queue_dir: str) -> list[int]:

@@ -131,6 +131,7 @@ def test_it_is_put_back(paths: Paths, backup: Path) -> None:
         restoring.restore(paths, str(backup), master(), over=False)
     done = restoring.restore(paths, str(backup), master(), over=True)
     assert done.dropped == [2] and not (data / "queue/job-2").exists()
+    assert (data / "queue/serial").read_text() == "20000\n", "nodes have answered jobs that the backup does not know"
     assert {name: (data / name).read_text() for name in KEYS} == KEYS
     assert json.loads((data / "config.data").read_bytes())["cluster"]["cluster_name"] == cluster_name()
     assert not (data / "config.sqlite").exists(), "WConfD must take config.data for what is wanted"

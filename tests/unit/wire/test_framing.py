@@ -172,7 +172,7 @@ def test_the_blocking_side_gives_up_in_time():
 
 def test_commands_pay_for_no_package_of_the_standard_library():
     program = (
-        "import sys, os, gc, time, _socket, _json, __future__\nsys.path[:0] = sys.argv[1:]\n"
+        "import sys, os, errno, gc, time, _socket, _json, __future__\nsys.path[:0] = sys.argv[1:]\n"
         "before = set(sys.modules)\nimport ganeti.wire.framing_sync\nprint(*sorted(set(sys.modules) - before))"
     )
     source = str(Path(ganeti.__path__[0]).parent)

@@ -82,6 +82,17 @@ LUXI_CALLS: dict[str, list[Any]] = {
     "Subscribe": [["job", "config"], "0-1-1.1", {"snapshot": True}],
     "WaitForJobChange": [1, ["status"], ["queued"], 0, 0.01],
 }
+CHANGES_OF_MAINTENANCE: dict[str, list[Any]] = {
+    "addMaintdEvacuated": [["x"]],
+    "appendMaintdJobs": [[10**9]],
+    "clearMaintdJobs": [],
+    "rmMaintdEvacuated": ["x"],
+    "rmMaintdIncident": ["x"],
+    "setMaintdBalance": [False],
+    "setMaintdBalanceThreshold": [0.1],
+    "setMaintdRoundDelay": [300],
+    "updateMaintdIncident": [{"uuid": "a" * 36, "node": OFFLINE_UUID, "action": "evacuate", "original": {}}],
+}
 WCONFD_CALLS: dict[str, list[Any]] = {
     "askLocks": [[[ME, 0, REQUEST], [OTHER, 0, REQUEST]]],
     "cancelLockRequest": [ME],
@@ -112,6 +123,7 @@ WCONFD_CALLS: dict[str, list[Any]] = {
     "listPromises": [],
     "lockSerial": [],
     **{name: [] for name in MAINTENANCE},
+    **CHANGES_OF_MAINTENANCE,
     "opportunisticLockUnion": [ME, REQUEST],
     "opportunisticLockUnionWaiting": [1, 0.01, ME, REQUEST],
     "position": [],

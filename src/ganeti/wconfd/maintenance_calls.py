@@ -19,7 +19,6 @@ from ganeti.master.maintenance.changes import ChangeMaintenance, EndRound, Forge
 from ganeti.model.objects import Maintenance
 from ganeti.ports.config import Change
 from ganeti.stores.config_view import ConfigReader
-from ganeti.wconfd.arguments import JobIds
 from ganeti.wconfd.commits import Committer, JobStep
 from ganeti.wconfd.lock_calls import VOID
 
@@ -59,6 +58,7 @@ def _read(what: str, kind: Any) -> Reads:
 Delay = Annotated[int, _read("delay", Annotated[int, msgspec.Meta(ge=1, le=_LONGEST_S)])]
 Switch = Annotated[bool, _read("switch", bool)]
 Threshold = Annotated[float, _read("threshold", Annotated[float, msgspec.Meta(ge=0)])]
+Jobs = Annotated[list[int], _read("list of jobs", list[Annotated[int, msgspec.Meta(ge=1, le=2**62)]])]
 Names = Annotated[list[str], _read("list of instances", list[str])]
 Name = Annotated[str, _read("name", str)]
 Object = Annotated[dict[str, Any], _read("incident", dict[str, Any])]
@@ -109,7 +109,7 @@ class MaintenanceCalls:
         return await self._changed(EndRound(left=[]))
 
     @serves("appendMaintdJobs")
-    async def append_jobs(self, jobs: JobIds) -> Any:
+    async def append_jobs(self, jobs: Jobs) -> Any:
         return await self._changed(ChangeRound(jobs=jobs))
 
     @serves("addMaintdEvacuated")

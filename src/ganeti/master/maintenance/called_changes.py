@@ -13,6 +13,8 @@ from ganeti.model.objects import Incident, Plain
 from ganeti.ports.config import Change
 from ganeti.wire.diagnose_report import fault_of_object
 
+_LARGEST_JOB = 2**62
+
 
 class ChangeRound(Change, frozen=True, kw_only=True):
     """The jobs and instances that are waited for, by somebody else than the daemon (S4.34)."""
@@ -60,4 +62,6 @@ def _fault_of(incident: Incident) -> str:
         return f"its action is none of {', '.join(ACTIONS)}"
     if incident.repair_status not in STATUSES:
         return f"its repair-status is none of {', '.join(STATUSES)}"
+    if not all(0 < job <= _LARGEST_JOB for job in [*incident.jobs, *(incident.last_jobs or ())]):
+        return "it names what cannot be the number of a job"
     return fault_of_object(incident.original)

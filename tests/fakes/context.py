@@ -23,6 +23,7 @@ from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.copies import IN_SYNC, MASTER, Copies, Copy
 from ganeti.model.membership import Membership
 from ganeti.model.node_calls import NodeRequest
+from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_calls.verify import NodeChecks
 from ganeti.model.placement_requests import to_protocol
 from ganeti.model.promises import Promise, Promises
@@ -121,6 +122,8 @@ class FakeNodes:
         if handler is None:
             return made_up(call)
         answer = handler(name, **arguments)
+        if call == NodeInfo.call and isinstance(answer, dict) and answer["storage"]:
+            answer = {**answer, "storage": _for_each_unit(answer["storage"], arguments["storage"])}
         return answer if call in self.ill_formed else well_formed(call, answer)
 
     async def call_many(
@@ -133,6 +136,11 @@ class FakeNodes:
             except GanetiError as err:
                 answers.append(NodeAnswer(uuid, error=err))
         return answers
+
+
+def _for_each_unit(told: list[Any], units: Sequence[Any]) -> list[Any]:
+    """As many entries as were asked for: tests say one, for whatever is asked."""
+    return [*told, *([told[-1]] * len(units))][: len(units)]
 
 
 def well_formed(call: str, value: Any) -> Any:

@@ -50,7 +50,9 @@ def _typed(request: NodeRequest[Any], answer: NodeAnswer) -> NodeAnswer:
 def read_answer(request: NodeRequest[Answer], value: Any) -> Answer:
     """Type what a node has answered; raises `NodeCallError` where it is of another form."""
     try:
-        return request.read(value)
+        answer = request.read(value)
+        request.compare(answer)
+        return answer
     except msgspec.ValidationError as err:
         raise NodeCallError(f"The answer to {request.call} has not its form: {err}") from err
 

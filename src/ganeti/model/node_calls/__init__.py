@@ -67,3 +67,6 @@ class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, fo
         """Type an answer; raises `msgspec.ValidationError` for one of another form."""
         answer: Answer = msgspec.convert(value, cls.answer)
         return answer
+
+    def compare(self, answer: Answer) -> None:
+        """Raise `msgspec.ValidationError` where an answer of the right form does not fit what was asked."""

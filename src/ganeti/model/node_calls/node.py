@@ -59,6 +59,11 @@ class NodeInfo(NodeRequest[NodeFacts], frozen=True, kw_only=True):
     hypervisors: dict[str, dict[str, Any]]
     guests: bool = False
 
+    def compare(self, answer: NodeFacts) -> None:
+        """Its readers pair the units."""
+        if len(answer.storage) != len(self.storage):
+            raise msgspec.ValidationError(f"Expected {len(self.storage)} units of storage, got {len(answer.storage)}")
+
 
 class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
     """The watcher looks after one node group now, on the master; false where another one is at work already."""

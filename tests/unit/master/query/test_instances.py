@@ -110,6 +110,13 @@ def test_live_fields_of_nodes():
     ]
 
 
+def test_a_node_that_tells_of_less_storage_than_was_asked_has_not_answered():
+    """What a node without the template tells, as one of another release: the others are listed."""
+    facts = {"node1": node_facts(storage_free_mib=None), "node2": node_facts(), "node3": node_facts()}
+    data = ask(configuration(), "node", ["name", "mfree"], {"node_info": lambda name, **_: facts[name]})
+    assert [status for _, (status, _) in data] == [2, 0, 0]
+
+
 @pytest.mark.parametrize("what", ["node", "instance", "group", "network", "filter"])
 def test_every_field_has_an_answer(what):
     config = cluster_with()

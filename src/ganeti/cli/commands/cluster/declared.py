@@ -283,6 +283,13 @@ CLUSTER_COMMAND = Command(
             "-M", "--show-machine-names", field="show_machine_names", help="begin each line with the name of its node"
         ),
         flag("--failure-only", field="failure_only", help="show only nodes where it failed"),
+        option(
+            "--parallel",
+            field="parallel",
+            kind="natural",
+            metavar="N",
+            help="run it on so many nodes at a time; without it, on one after the other",
+        ),
     ),
 )
 

@@ -6,6 +6,7 @@ only after all nodes know it, and the former one is taken back only after all no
 keeps its own, and both are good until it has been renewed, too.
 """
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,10 +110,8 @@ async def renew_authority(ctx: OperationContext, awake: Collection[Node]) -> Non
     cluster = ctx.config.view().cluster
     made = await ask(ctx.nodes, cluster.master_node, MakeAuthority(cluster=cluster.cluster_name))
     known = await ask(ctx.nodes, cluster.master_node, ShownCertificate())
-    # The master first: without it nothing has begun.
-    nodes = sorted(awake, key=lambda node: node.uuid != cluster.master_node)
-    await _upload(ctx, nodes, Paths().authority_cert, made.certificate + known.authority, _TRUST_MODE)
-    candidates = [node for node in nodes if node.master_candidate]
+    await _upload(ctx, list(awake), Paths().authority_cert, made.certificate + known.authority, _TRUST_MODE)
+    candidates = [node for node in awake if node.master_candidate]
     await _upload(ctx, candidates, Paths().authority_key, made.key, AUTHORITY_KEY_MODE)
 
 
@@ -124,15 +123,16 @@ async def find_awake(ctx: OperationContext) -> list[Node]:
 
 
 async def _upload(ctx: OperationContext, nodes: Sequence[Node], path: str, content: str, mode: int) -> None:
-    """Raises `GanetiError` where the master does not take it; others are told."""
+    """The master first: raises `GanetiError` where it does not take it, with nothing begun; others are told."""
     master = ctx.config.view().cluster.master_node
-    for node in nodes:
-        try:
-            await ask(ctx.nodes, node.uuid, UploadFile(path=path, content=content, mode=mode))
-        except GanetiError as err:
-            if node.uuid == master:
-                raise
-            ctx.log.warning(f"Node {node.name} has not taken {path} ({err}): renew again when it answers")
+    upload = UploadFile(path=path, content=content, mode=mode)
+    if any(node.uuid == master for node in nodes):
+        await ask(ctx.nodes, master, upload)
+    others = [node for node in nodes if node.uuid != master]
+    answers = await ask_many(ctx.nodes, [node.uuid for node in others], upload)
+    for node, answer in zip(others, answers, strict=True):
+        if answer.error is not None:
+            ctx.log.warning(f"Node {node.name} has not taken {path} ({answer.error}): renew again when it answers")
 
 
 async def renew_certificates(ctx: OperationContext, wanted: Collection[str], awake: Collection[Node]) -> None:
@@ -250,11 +250,14 @@ async def _states(ctx: OperationContext, nodes: Sequence[Node]) -> dict[str, Cer
 async def _asked(
     ctx: OperationContext, nodes: Sequence[Node], requests: dict[str, Any], failure: str
 ) -> dict[str, Any]:
-    """Ask each node its own request, one after the other; gives the answers, and tells of those that failed."""
+    """Ask each node its own request, all at once; gives the answers, and tells of those that failed."""
+    asked = (ask(ctx.nodes, node.uuid, requests[node.uuid]) for node in nodes)
     found = {}
-    for node in nodes:
-        try:
-            found[node.uuid] = await ask(ctx.nodes, node.uuid, requests[node.uuid])
-        except GanetiError as err:
-            ctx.log.warning(f"Node {node.name} {failure} ({err}): it is renewed by itself when it answers")
+    for node, answer in zip(nodes, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+        if isinstance(answer, GanetiError):
+            ctx.log.warning(f"Node {node.name} {failure} ({answer}): it is renewed by itself when it answers")
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found[node.uuid] = answer
     return found

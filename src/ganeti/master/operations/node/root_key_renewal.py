@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Renewing root's ssh keys on all nodes: the new ones are let in everywhere before the old ones are let in no more."""
 
+import asyncio
+
 from msgspec.structs import replace
 
 from ganeti.base.errors import GanetiError
@@ -42,7 +44,9 @@ async def renew_root_keys(ctx: OperationContext, nodes: list[Node], kind: str, b
     deaf = await _let_in(ctx, nodes, both)
     if deaf:
         ctx.log.warning(f"The former ssh keys stay good, too, for {', '.join(deaf)}: renew them again when it answers")
-    used = [node for node in nodes if node.uuid in made and await _use(ctx, node, kind, made[node.uuid])]
+    wanted = [node for node in nodes if node.uuid in made]
+    are_used = await asyncio.gather(*(_use(ctx, node, kind, made[node.uuid]) for node in wanted))
+    used = [node for node, is_used in zip(wanted, are_used, strict=True) if is_used]
     await ctx.config.commit(SetSshKeyType(kind=kind, bits=bits))
     if not deaf:
         await _let_in(ctx, nodes, {node.uuid: [made[node.uuid]] for node in used if node.master_candidate})

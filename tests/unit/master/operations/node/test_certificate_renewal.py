@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.fakes.sample_cluster import catalogue, configuration
 
 from ganeti.base.errors import NodeCallError
 from ganeti.master.operations.cluster.renew_due import RenewDue
-from ganeti.master.operations.node.certificate_renewal import find_due, renew_certificates
+from ganeti.master.operations.node.certificate_renewal import find_due, renew_authority, renew_certificates
 from ganeti.model.node_calls.certificates import RENEWED, CertificateState
 
 FAR_S = 10 * 365 * 86400.0
@@ -142,3 +143,36 @@ def test_a_renewal_that_nobody_asked_for_lets_other_jobs_go_first() -> None:
     cluster.states[cluster.master] = replace(GOOD, authority_expires_s=0)
     [[renewal]] = run(RenewDue(), cluster.ctx).jobs
     assert renewal.cluster_certificate and renewal.priority == 10
+
+
+def test_nodes_are_renewed_at_once() -> None:
+    """One after the other takes minutes on a large cluster."""
+    cluster = Cluster()
+    for name in cluster.names:
+        cluster.state(name, issued_by="former", authority="former" if name != cluster.master else "new")
+    running, most = Counter[str](), Counter[str]()
+    call = cluster.ctx.nodes.call
+
+    async def slow(uuid: str, name: str, **arguments: Any) -> Any:
+        running[name] += 1
+        most[name] = max(most[name], running[name])
+        for _ in range(50):
+            await asyncio.sleep(0)
+        running[name] -= 1
+        return await call(uuid, name, **arguments)
+
+    cluster.ctx.nodes.call = slow  # type: ignore[method-assign]
+    cluster.renew(*cluster.names)
+    assert len(cluster.names) > 2
+    for each in ("request_certificate", "stage_certificate", "use_certificate"):
+        assert most[each] == len(cluster.names), each
+
+
+def test_a_new_authority_goes_to_the_master_before_all_others() -> None:
+    cluster = Cluster()
+    cluster.ctx.nodes.handlers["make_authority"] = lambda name, **_: {"certificate": "c", "key": "k"}
+    nodes = [node for node in cluster.ctx.config.view().nodes() if node.name in cluster.names]
+    nodes.sort(key=lambda node: node.name == cluster.master)
+    asyncio.run(renew_authority(cluster.ctx, nodes))
+    assert cluster.uploads[0][:2] == (cluster.master, "/var/lib/ganeti/ca.pem")
+    assert {name for name, path, _, _ in cluster.uploads if path.endswith("ca.pem")} == set(cluster.names)

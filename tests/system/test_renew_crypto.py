@@ -267,11 +267,13 @@ def test_files_are_taken_as_they_are_given(story: Story) -> None:
     (place / "secret").write_text("between friends\n")
     (place / "rapi").write_text(story.text("node1", "spice.pem"))
     (place / "certificate").write_text(story.text("node1", "spice-ca.pem"))
+    (place / "other").write_text(story.text("node1", "ca.pem"))
     before = story.secrets()
     for words, complaint in (
         (("--rapi-certificate", f"{root}/certificate"), "must hold a certificate and the key"),
         (("--rapi-certificate", f"{root}/missing"), "cannot be read"),
         (("--spice-certificate", f"{root}/rapi"), "belong together"),
+        (("--spice-certificate", f"{root}/rapi", "--spice-ca-certificate", f"{root}/other"), "has not signed"),
         (("--new-rapi-certificate", "--rapi-certificate", f"{root}/rapi"), "give one of them"),
         (("--new-rapi-certificate", "--ssh-key-type=ed25519"), "add --new-ssh-keys"),
         (("--new-ssh-keys", "--ssh-key-type=dsa"), "not a type of ssh key"),

@@ -13,7 +13,7 @@ from typing import Any
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.bootstrap.init import HMAC_KEY_BYTES, SECRET_BYTES
 from ganeti.bootstrap.machine import Machine
-from ganeti.node.certificates import create_self_signed, first_certificate, has_fitting_key
+from ganeti.node.certificates import create_self_signed, first_certificate, has_fitting_key, trusted_for
 from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
 
@@ -59,9 +59,15 @@ def _spice(options: Mapping[str, Any], machine: Machine) -> list[_File]:
         trusted = first_certificate(text)
     elif given and authority:
         text = _certificate(given, "--spice-certificate")
-        trusted = first_certificate(_read(authority, "--spice-ca-certificate")) or ""
-        if not trusted:
+        authorities = _read(authority, "--spice-ca-certificate")
+        if first_certificate(authorities) is None:
             raise PrerequisiteError(f"--spice-ca-certificate: {authority} holds no certificate", WRONG_INPUT)
+        if (trusted := trusted_for(text, authorities)) is None:
+            raise PrerequisiteError(
+                f"--spice-ca-certificate: {authority} has not signed the certificate in {given}: name the authority that "
+                "has, and append the certificates between the two to the latter",
+                WRONG_INPUT,
+            )
     else:
         return []
     directory = machine.paths.data_dir

@@ -109,14 +109,21 @@ def fits(key: str, certificate: str) -> bool:
 
 def issuer_in(pem: str, authorities: str) -> str | None:
     """Which certificate in *authorities* has issued the first one of *pem*, as PEM text."""
-    certificate = _load(pem)
-    for authority in _load_all(authorities):
-        try:
-            certificate.verify_directly_issued_by(authority)
-        except (ValueError, TypeError, InvalidSignature):
-            continue
-        return _certificate_pem(authority)
-    return None
+    issuer = _issuer_among(_load_all(authorities), _load(pem))
+    return None if issuer is None else _certificate_pem(issuer)
+
+
+def trusted_for(pem: str, authorities: str) -> str | None:
+    """As `issuer_in`, also where certificates that follow the first one in *pem* stand between the two."""
+    certificate, *between = _load_all(pem)
+    trusted = _load_all(authorities)
+    while True:
+        if (issuer := _issuer_among(trusted, certificate)) is not None:
+            return _certificate_pem(issuer)
+        if (issuer := _issuer_among(between, certificate)) is None:
+            return None
+        between.remove(issuer)
+        certificate = issuer
 
 
 def first_certificate(pem: str) -> str | None:
@@ -136,6 +143,16 @@ def has_fitting_key(pem: str) -> bool:
 def expiry_s(pem: str) -> float:
     """When the first certificate in *pem* expires, in seconds since the epoch."""
     return _load(pem).not_valid_after_utc.timestamp()
+
+
+def _issuer_among(authorities: Iterable[x509.Certificate], certificate: x509.Certificate) -> x509.Certificate | None:
+    for authority in authorities:
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            continue
+        return authority
+    return None
 
 
 def _issuer(authority: Authority) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:

@@ -12,9 +12,12 @@ from ganeti.node.certificates import (
     VALIDITY,
     Authority,
     create_authority,
+    create_self_signed,
     digest,
+    first_certificate,
     issue_node_certificate,
     issuer_in,
+    trusted_for,
 )
 
 
@@ -61,6 +64,19 @@ def test_a_former_key_signs_nothing_beside_a_new_authority() -> None:
     assert issuer_in(issue_node_certificate(Authority(new.key, trusted), "n", "c"), trusted) == new.certificate
     with pytest.raises(ParameterError, match="renew-crypto --new-cluster-certificate"):
         issue_node_certificate(Authority(former.key, trusted), "n", "c")
+
+
+def test_which_authority_is_trusted_for_a_certificate_and_those_that_follow_it() -> None:
+    root, other = create_authority("c"), create_authority("c")
+    middle = issue_node_certificate(root, "middle", "c")
+    between = first_certificate(middle) or ""
+    pem = first_certificate(issue_node_certificate(Authority(middle, between), "n", "c")) or ""
+    assert trusted_for(pem, other.certificate + between) == between
+    assert trusted_for(pem + between, root.certificate) == root.certificate
+    assert trusted_for(pem, root.certificate) is None
+    assert trusted_for(pem + between, other.certificate) is None
+    own = create_self_signed("n")
+    assert trusted_for(own, own) == first_certificate(own)
 
 
 def test_rubbish_is_told() -> None:

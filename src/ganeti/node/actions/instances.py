@@ -71,7 +71,7 @@ async def note_opened(node: NodeState, disks: Iterable[DiskSpec]) -> None:
 
 async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
     for disk in reversed(instance.disks):
-        await node.template_of(disk).deactivate(disk)
+        await node.template_of(disk).give_back(disk, instance.name)
 
 
 @answers(InstanceList)

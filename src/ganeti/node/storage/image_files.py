@@ -11,7 +11,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -34,6 +34,7 @@ from ganeti.ports.node_world import NodeWorld
 from ganeti.system.boot import boot_identity
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 SPARSE_RESERVE_MIB = 16
 """A sparse disk takes no space when it is made, but on a full file system its first write would fail."""
@@ -116,9 +117,16 @@ class ImageFileTemplate(DiskTemplate):
         return AttachedDisk(spec=disk, path=path, image_format=self._format(disk))
 
     async def deactivate(self, disk: DiskSpec) -> None:
+        await self._release(disk, None)
+
+    async def give_back(self, disk: DiskSpec, owner: str) -> None:
+        """Of two instances of this node that want one image at a time, the later one must not give back the other's."""
+        await self._release(disk, owner)
+
+    async def _release(self, disk: DiskSpec, owner: str | None) -> None:
         if self.traits.shared and (path := await place_if_there(self.allowed, disk)) is not None:
-            await self._on_lock(self._lock(path).release)
-            await in_thread(self._held.forget, path)
+            if not await self._on_lock(self._lock(path).release, owner):
+                await in_thread(self._held.forget, path)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:
@@ -306,12 +314,12 @@ class ImageFileTemplate(DiskTemplate):
     def _lock(self, path: str) -> ImageLock:
         return ImageLock(path, node=self.world.node_name, boot=boot_identity(), log=self.world.log)
 
-    async def _on_lock(self, act: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    async def _on_lock(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            await in_thread(act, *args, **kwargs)
+            return await in_thread(act, *args, **kwargs)
         except FileNotFoundError:
             # The directory is gone, and with it image and lock.
-            return
+            return None
         except OSError as err:
             raise BlockDeviceError(f"The image lock in {err.filename} cannot be changed: {err.strerror}") from err
 

@@ -110,13 +110,21 @@ class ImageLock:
         self._replace(Holder(node=self._node, owner=owner, boot=self._boot))
         self._unlink(self.incoming_path)
 
-    def release(self) -> None:
-        """Give back what this node holds; another node's lock stays."""
+    def release(self, owner: str | None = None) -> bool:
+        """Give back what this node holds, for *owner* alone if one is named; the locks of others stay.
+
+        Gives whether this node still holds the image, for another one.
+        """
+        is_held = False
         for path in (self.incoming_path, self.path):
             holder = self._read(path)
             if holder is not None and holder.node == self._node:
-                self._unlink(path)
+                if owner in (None, holder.owner):
+                    self._unlink(path)
+                else:
+                    is_held = True
         self._unlink(self._draft)
+        return is_held
 
     def steal(self, owner: str, reason: str) -> None:
         """Take the image from any other holder; the caller makes sure that nothing writes there any more."""

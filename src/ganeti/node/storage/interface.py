@@ -162,6 +162,11 @@ class DiskTemplate(Copies, ABC):
     @abstractmethod
     async def deactivate(self, disk: DiskSpec) -> None: ...
 
+    async def give_back(self, disk: DiskSpec, owner: str) -> None:
+        """Close the disk for instance *owner*. Templates that know whose it is leave it open for another one here."""
+        del owner
+        await self.deactivate(disk)
+
     async def become_secondary(self, disk: DiskSpec) -> None:
         """Let another node write: a copy that is kept here follows it. Without a copy here, the disk is closed."""
         await self.deactivate(disk)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.fakes.one_node import disk_spec
+from tests.fakes.one_node import disk_spec, instance_spec
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.node.catalogue import build_catalogue
 from ganeti.node.storage import image_io
+from ganeti.node.storage.held_images import HeldImages
 from ganeti.node.storage.image_lock import ImageLock
 from ganeti.noded import world as node_world
 
@@ -58,6 +59,21 @@ def test_snapshots_come_back_where_a_renaming_is_taken_back(node, monkeypatch) -
     node.call("blockdev_rename", disk=replace(before, logical_id=after), logical_id=before.logical_id)
     assert Path(f"{image}.snap-a").exists()
     assert not Path(node.paths.under("/srv/disks/web2")).exists()
+
+
+def test_of_two_instances_that_want_one_image_the_later_does_not_give_back_the_lock(node) -> None:
+    """A shared disk that is attached to both at one moment: the later one fails, and closes what it has not opened."""
+    disk = disk_spec()
+    first, later = (instance_spec(name=name, disks=[disk]) for name in ("web1", "web2"))
+    node.call("blockdev_create", disk=disk)
+    node.call("instance_disks_assemble", instance=first)
+    with pytest.raises(BlockDeviceError, match="is in use on node node1 by instance web1"):
+        node.call("instance_disks_assemble", instance=later)
+    image = node.paths.under(str(disk.logical_id[1]))
+    node.call("instance_disks_shutdown", instance=later)
+    assert Path(f"{image}.lock").exists() and HeldImages(node.paths).holds(image)
+    node.call("instance_disks_shutdown", instance=first)
+    assert not Path(f"{image}.lock").exists() and not HeldImages(node.paths).holds(image)
 
 
 def test_the_catalogue_has_all_drivers_traits() -> None:

@@ -20,7 +20,7 @@ RESET = "default"
 MAX_INDEX = {"--disk": 15, "--net": 7}
 _SIZE_KIB = {"": 1024, "k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_YES_NO = {"yes": True, "true": True, "no": False, "false": False}
+_YES_NO = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 
 
 def read_size(option: str, text: str) -> int:

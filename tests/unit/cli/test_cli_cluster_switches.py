@@ -74,6 +74,9 @@ def test_the_watcher_is_paused_and_goes_on(gnt, master):
     ran = gnt("gnt-cluster watcher continue")
     assert (ran.status, ran.out) == (0, "The watcher is no longer paused.\n")
     assert master.calls("SetWatcherPause")[1] == [None]
+    ran = gnt("gnt-cluster watcher pause 0")
+    assert (ran.status, ran.out) == (0, "The watcher is not paused.\n")
+    assert master.calls("SetWatcherPause")[2] == [None]
 
 
 def test_what_the_watcher_does_is_shown(gnt, master):

@@ -162,7 +162,9 @@ def test_ranges_and_bounds():
         values.read_bounds("-i", "min:cpu-count=1")
 
 
-@pytest.mark.parametrize(("text", "value"), [("yes", True), ("No", False), ("TRUE", True), ("false", False)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("yes", True), ("No", False), ("TRUE", True), ("false", False), ("on", True), ("off", False)]
+)
 def test_yes_and_no(text, value):
     assert values.read_yes_no("-C", text) is value
 

@@ -34,7 +34,8 @@ def watcher(call: Invocation) -> int:
     if action == "pause":
         if duration is None:
             raise Failure("Missing pause duration: say for how long, as in 'gnt-cluster watcher pause 30m'")
-        _show(call.client.call("SetWatcherPause", time.time() + read_duration("pause", duration)))
+        seconds = read_duration("pause", duration)  # none ends a pause, as in 3.1
+        _show(call.client.call("SetWatcherPause", time.time() + seconds if seconds else None))
     elif action == "continue":
         call.client.call("SetWatcherPause", None)
         out("The watcher is no longer paused.")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import zlib
 from typing import Any
 
@@ -112,6 +113,16 @@ def test_snapshots_that_are_not_copied_are_not_lost(ctx: FakeContext, in_image: 
     with pytest.raises(PrerequisiteError, match=r"have snapshots \(before\), which are not copied to another node"):
         move(ctx)
     assert steps(ctx) == []
+
+
+def test_an_instance_without_disks_moves_as_in_debians_ganeti(ctx: FakeContext) -> None:
+    ctx.catalogue.templates["diskless"] = dataclasses.replace(ctx.catalogue.template("none"), name="diskless")
+    add_instance(ctx.config.view(), "web2", template="none")
+    run(MoveInstance(instance_name="web2", target_node="node2"), ctx)
+    assert steps(ctx).index("node1 instance_shutdown") < steps(ctx).index("node2 instance_start")
+    assert ctx.config.view().instance("uuid-web2").primary_node == "uuid-node2"
+    with pytest.raises(PrerequisiteError, match="are not copied"):
+        run(MoveInstance(instance_name="web2", target_node="node1", live=True), ctx)
 
 
 def test_a_running_instance_step_by_step(ctx: FakeContext, copying: Copying) -> None:

@@ -132,7 +132,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     def check(self, view: ConfigView, facts: FoundInstance | None, ctx: OperationContext) -> Checked:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         template = ctx.catalogue.template(view.disk_template(instance))
-        if not template.copyable:
+        if not template.copyable and (template.has_disks or self.live):
             raise PrerequisiteError(
                 f"Instance {instance.name} cannot be moved: disks of template {template.name} are not copied. "
                 f"Use gnt-instance migrate, or failover, {instance.name}",

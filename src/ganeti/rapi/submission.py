@@ -113,7 +113,9 @@ def _named(given: Any, aliases: Mapping[str, str]) -> Any:
 
 
 def _as_list(value: Any) -> Any:
-    """Read a list of numbers that is told as text with commas."""
+    """Read a list of numbers that is told as text with commas; without any it is empty, as in 3.1."""
+    if value == "":
+        return []
     if isinstance(value, str) and all(word.strip().isdecimal() and len(word) < 20 for word in value.split(",")):
         return [int(word) for word in value.split(",")]
     return value

@@ -4,6 +4,7 @@
 import asyncio
 import logging
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from types import MappingProxyType
@@ -15,8 +16,10 @@ from ganeti.base.errors import TransportError
 from ganeti.system.connection_gate import CONNECTION_BUFFER_BYTES, WAITING_MAX, ConnectionGate, Trust
 from ganeti.system.event_loop import Background
 from ganeti.system.lean_aiohttp import (
+    BadHttpMethod,
     BaseRequest,
     HttpProcessingError,
+    LineTooLong,
     RequestHandler,
     Response,
     Server,
@@ -139,6 +142,7 @@ class HttpServer:
             keepalive_timeout=KEEPALIVE_S,
             lingering_time=LINGER_S,
         )
+        server.refusal = self._refusal
         protocol: Callable[[], asyncio.Protocol] = server
         if self._short:
             self._short_server = _ShortServer(server, self._handler, self._door, self._short)
@@ -250,21 +254,45 @@ _requests_log = logging.getLogger("ganeti.http.requests")
 _requests_log.addFilter(_is_no_malformed_request)
 
 
+_REQUEST_LINE = re.compile(r"b['\"]([A-Za-z]{1,32}) (/\S*) HTTP/")
+"""In what the library says of a method that it does not know."""
+
+
 class _Requests(RequestHandler):
-    """Answers to what is no HTTP do not name the library either."""
+    """Answers to what is no HTTP are as other refusals are, and do not name the library either."""
 
-    __slots__ = ()
+    __slots__ = ("_refusal",)
 
-    def handle_error(self, *arguments: Any, **named: Any) -> StreamResponse:
-        response = super().handle_error(*arguments, **named)
+    def __init__(self, server: "_Server", **options: Any) -> None:
+        super().__init__(server, **options)
+        self._refusal = server.refusal
+
+    def handle_error(self, request: BaseRequest, status: int = 500, exc: Any = None, message: Any = None) -> Any:
+        response = super().handle_error(request, status, exc, message)
+        if isinstance(exc, HttpProcessingError):
+            status, path, sentence = _malformed(exc)
+            asked = HttpRequest(method="", path=path, body=b"", peer=request.remote or "", certificate=None)
+            return _response(self._refusal(asked, status, sentence, _NONE), close=True)
         response.headers.update(_NAME)
         return response
+
+
+def _malformed(error: HttpProcessingError) -> tuple[int, str, str]:
+    """Status, path and sentence of the refusal of what cannot be read."""
+    if isinstance(error, LineTooLong):
+        return 431, "/", "The address or a header of the request is too long: it ends at 8190 bytes"
+    line = _REQUEST_LINE.search(str(error)) if isinstance(error, BadHttpMethod) else None
+    if line is None:
+        return 400, "/", "This is no HTTP request"
+    method, path = line.groups()
+    return 501, path.partition("?")[0], f"{path} has no {method}: there is no such method"
 
 
 class _Server(Server):
     """Tells its gate what becomes of connections."""
 
     gate: ConnectionGate
+    refusal: Refusal
 
     def __call__(self) -> RequestHandler:
         return _Requests(self, loop=self._loop, **self._kwargs)

@@ -351,6 +351,9 @@ def test_the_older_forms_of_requests(api: Api, luxi: Luxi) -> None:
     luxi.asked.clear()
     send(api, "POST", "/2/instances/web1/replace-disks", {"disks": "0,1", "mode": "replace_auto"})
     assert submitted(luxi)["disks"] == [0, 1]
+    luxi.asked.clear()
+    send(api, "POST", "/2/instances/web1/replace-disks", {"disks": "", "mode": "replace_auto"})
+    assert submitted(luxi)["disks"] == []
 
 
 @pytest.mark.parametrize(("path", "fields"), [("/2/instances", INSTANCE_FIELDS), ("/2/jobs", JOB_FIELDS)])

@@ -2,6 +2,7 @@
 """Clients that want too much: strangers, long bodies, slow ones; each is answered and let go."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ def short_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LINGER_S", 0.05)
 
 
-def ask(sent: bytes) -> tuple[bytes, list[bytes]]:
+def ask(sent: bytes, **options: Any) -> tuple[bytes, list[bytes]]:
     """Give the whole answer, until the server closes, and the bodies that were handled."""
 
     async def story() -> tuple[bytes, list[bytes]]:
@@ -29,7 +30,7 @@ def ask(sent: bytes) -> tuple[bytes, list[bytes]]:
         def door(request: HttpRequest) -> HttpReply | None:
             return HttpReply(403, b"stranger") if request.path == "/stranger" else None
 
-        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door)
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door, **options)
         await server.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(sent)
@@ -99,6 +100,25 @@ def test_a_whole_request_is_handled() -> None:
     assert b" 200 " in answer
     assert handled == [b"GOOD"]
     assert b"\r\nServer: Ganeti\r\n" in answer and b"Python" not in answer
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "path"),
+    [
+        (b"FOO /2/info HTTP/1.1\r\nHost: a\r\n\r\n", 501, "/2/info"),
+        (b"GET /2/info HTTP/1.1\r\nHost: a\r\nLong: " + b"a" * 9000 + b"\r\n\r\n", 431, "/"),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431, "/"),
+        (b"GET /2/info HTTP/1.1\r\nno header\r\n\r\n", 400, "/"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_as_other_requests_are(request_bytes: bytes, status: int, path: str) -> None:
+    def refusal(request: HttpRequest, status: int, sentence: str, headers: object) -> HttpReply:
+        return HttpReply(status, f"[{request.path}, {sentence}]".encode())
+
+    answer, handled = ask(request_bytes, refusal=refusal)
+    assert b" %d " % status in answer.splitlines()[0] and handled == []
+    assert b"Content-Type: application/json\r\n" in answer and f"[{path}, ".encode() in answer
+    assert b"Server: Ganeti\r\n" in answer and b"aiohttp" not in answer
 
 
 def test_what_is_no_request_is_not_told_of_the_library() -> None:

@@ -33,7 +33,7 @@ from ganeti.node.actions.registry import answers
 from ganeti.node.hypervisors.interface import ChecksProcessors, RunningInstance
 from ganeti.node.os import runner
 from ganeti.node.state import NodeState
-from ganeti.node.storage.interface import Tracked
+from ganeti.node.storage.interface import KnowsOwners, Tracked
 
 
 def _found(hypervisor: str, running: RunningInstance) -> FoundInstance:
@@ -71,7 +71,11 @@ async def note_opened(node: NodeState, disks: Iterable[DiskSpec]) -> None:
 
 async def detach_disks(node: NodeState, instance: InstanceSpec) -> None:
     for disk in reversed(instance.disks):
-        await node.template_of(disk).give_back(disk, instance.name)
+        template = node.template_of(disk)
+        if isinstance(template, KnowsOwners):
+            await template.give_back(disk, instance.name)
+        else:
+            await template.deactivate(disk)
 
 
 @answers(InstanceList)

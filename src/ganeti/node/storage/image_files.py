@@ -27,7 +27,7 @@ from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.held_images import LOST_LOCK, HeldImages, limit_of
 from ganeti.node.storage.image_io import MIB, QCOW2, RAW, in_thread
 from ganeti.node.storage.image_lock import ImageLock
-from ganeti.node.storage.interface import DiskTemplate, Snapshots
+from ganeti.node.storage.interface import DiskTemplate, KnowsOwners, Snapshots
 from ganeti.node.storage.qcow2_snapshots import Qcow2Snapshots
 from ganeti.node.storage.raw_snapshots import ImageSnapshots, RawSnapshots
 from ganeti.ports.node_world import NodeWorld
@@ -64,7 +64,7 @@ def of_image_files(template: str) -> TemplateTraits:
     return replace(traits, formats=FORMATS, parameters=parameters, logical_id_driver=DRIVERS[0])
 
 
-class ImageFileTemplate(DiskTemplate):
+class ImageFileTemplate(DiskTemplate, KnowsOwners):
     """A template whose disks are image files; `traits` says the rest."""
 
     def __init__(self, world: NodeWorld) -> None:

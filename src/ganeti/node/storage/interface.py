@@ -96,6 +96,14 @@ class Tracked(ABC):
         """A guest on this node has the disk open now: note which client it is; raises `BlockDeviceError`."""
 
 
+class KnowsOwners(ABC):
+    """A template that notes which instance of this node has a disk open."""
+
+    @abstractmethod
+    async def give_back(self, disk: DiskSpec, owner: str) -> None:
+        """Close the disk if instance *owner* has it, or none; another one keeps it."""
+
+
 class Replicates(ABC):
     """A template whose copies the kernel keeps equal, by devices of its own."""
 
@@ -161,11 +169,6 @@ class DiskTemplate(Copies, ABC):
 
     @abstractmethod
     async def deactivate(self, disk: DiskSpec) -> None: ...
-
-    async def give_back(self, disk: DiskSpec, owner: str) -> None:
-        """Close the disk for instance *owner*. Templates that know whose it is leave it open for another one here."""
-        del owner
-        await self.deactivate(disk)
 
     async def become_secondary(self, disk: DiskSpec) -> None:
         """Let another node write: a copy that is kept here follows it. Without a copy here, the disk is closed."""

@@ -44,6 +44,7 @@ from ganeti.master.operations.parameters import (
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
 from ganeti.model.locks import ALL_NODES, LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.candidate_keys import NodeSshKeyRemove
 from ganeti.model.node_calls.node import NodeHasIpAddress, Version
 from ganeti.model.objects import CONFIG_VERSION, Node, NodeGroup
 from ganeti.model.traits import Catalogue
@@ -289,6 +290,13 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
                 f"Node {node.name} is being de-offlined but speaks version {version}, not {CONFIG_VERSION}: install "
                 "the same release there"
             )
+        try:  # it changes nothing, and is refused by a node that obeys a later master
+            await ask(ctx.nodes, node.uuid, NodeSshKeyRemove(nodes=[]))
+        except NodeCallError as err:
+            raise ExecutionError(
+                f"Node {node.name} is being de-offlined but takes no orders ({err}): if this is the right master, run "
+                f"node-cleanup there, then gnt-node add --readd {node.name} here"
+            ) from err
         ctx.log.warning(
             f"Transitioning node {node.name} from offline to online state without using re-add. Please make sure the "
             "node is healthy!"

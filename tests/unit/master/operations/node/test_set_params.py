@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, NodeUnreachableError, PrerequisiteError
+from ganeti.base.errors import ExecutionError, NodeCallError, NodeUnreachableError, PrerequisiteError
 from ganeti.master.operations.node.set_params import ModifyNode
 from ganeti.model.locks import ALL_NODES, node_lock, node_res_lock
 from ganeti.model.objects import CLUSTER_KEY, CONFIG_VERSION, Disk, NodeGroup
@@ -134,6 +134,18 @@ def test_an_offline_node_must_answer_to_come_back(answer: Any) -> None:
     for record in reversed(ctx.records):
         asyncio.run(ctx.config.commit(record.change))  # type: ignore[union-attr]
     assert role_of(ctx) == "offline"
+
+
+@pytest.mark.parametrize("promotes", [True, False])
+def test_a_node_that_obeys_a_later_master_does_not_come_back(promotes: bool) -> None:
+    """It refuses all that changes it: no key of a candidate goes there, whose taking back it would refuse, too."""
+    ctx = make("offline")
+    over = NodeCallError("The call comes from epoch 1, which is over: another master has begun epoch 7")
+    for call in ("node_ssh_key_remove", "upload_file", "node_demote_from_mc"):
+        ctx.nodes.handlers[call] = over
+    with pytest.raises(ExecutionError, match=r"takes no orders \(.*epoch 7\).* gnt-node add --readd node2 here"):
+        run(ModifyNode(node_name="node2", offline=False, master_candidate=promotes), ctx)
+    assert [record.sentence for record in ctx.records] == ["mark node node2 offline again"]
 
 
 @pytest.mark.requirement("S1.75")

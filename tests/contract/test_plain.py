@@ -90,6 +90,17 @@ def test_with_exclusive_storage_a_physical_volume_holds_one_disk(driver: Logical
     assert len(found.devices) == 1
 
 
+def test_a_disk_with_snapshots_does_not_grow(driver: LogicalVolumes, group: VolumeGroup) -> None:
+    """LVM says something about inactive origins."""
+    run(driver.create(disk()))
+    group.run("lvcreate", "-L", "4m", "-n", "u.disk0.snap-before", "xenvg")
+    with pytest.raises(BlockDeviceError, match=r"while it has snapshots \(before\): remove them first"):
+        run(driver.grow(disk(), 8))
+    group.run("lvremove", "-y", "xenvg/u.disk0.snap-before")
+    run(driver.grow(disk(), 8))
+    assert run(driver.find(disk())).size_mib == 12
+
+
 def test_what_has_no_room_or_no_group_is_said(driver: LogicalVolumes) -> None:
     with pytest.raises(
         BlockDeviceError, match=r"of 200 MiB cannot be made: 200 MiB are needed and 9\d MiB are free in"

@@ -178,6 +178,11 @@ class LogicalVolumes(DiskTemplate, CountsSpindles):
         if volume.size >= wanted_mib * MIB:
             return
         sentence = f"Disk {volume.group}/{volume.name} cannot grow to {wanted_mib} MiB"
+        if kept := await self.snapshots().of(disk):  # LVM grows none that is in use, and they have room for this size
+            names = ", ".join(each.name for each in kept)
+            raise BlockDeviceError(
+                f"{sentence} while it has snapshots ({names}): remove them first (gnt-instance snapshot remove)"
+            )
         on: Sequence[str] = volume.devices if disk.exclusive else ()
         await self._require_space(sentence, volume.group, wanted_mib - volume.size // MIB)
         try:

@@ -21,7 +21,7 @@ from ganeti.model.parameters import (
     backend_input,
 )
 from ganeti.model.traits import Catalogue
-from ganeti.model.view import ConfigView
+from ganeti.model.view import ConfigView, template_of
 
 Level = TypeVar("Level", Cluster, NodeGroup)
 _IN_MIB = ("memory-size", "disk-size")
@@ -164,19 +164,33 @@ def policy(
 
 def newly_outside(view: ConfigView, cluster: Cluster, *groups: NodeGroup) -> list[str]:
     """Say of each instance that fits its policy now, and would not with *cluster* and *groups*, that it is kept."""
-    changed_groups = {group.uuid: group for group in groups}
+    policies = _changed_policies(view, cluster, {group.uuid: group for group in groups})
+    if not policies:
+        return []
     notes = []
+    view.disks()  # one query: each alone costs more than all that is done with it here
     for instance in view.instances():
-        group = view.group(view.node(instance.primary_node).group)
-        new_group = changed_groups.get(group.uuid, group)
-        if (group, view.cluster) == (new_group, cluster):
+        former, new = policies.get(view.node(instance.primary_node).group, (None, None))
+        if former is None or new is None:
             continue
-        size = instance_size(view, instance, view.instance_disks(instance), view.disk_template(instance))
-        before = ipolicy.violations(inheritance.group_ipolicy(view.cluster, group), size)
-        after = ipolicy.violations(inheritance.group_ipolicy(cluster, new_group), size)
-        if after and not before:
+        disks = view.instance_disks(instance)
+        size = instance_size(view, instance, disks, template_of(disks))
+        if (after := ipolicy.violations(new, size)) and not ipolicy.violations(former, size):
             notes.append(f"Instance {instance.name} is kept, but lies outside the new policy: {'; '.join(after)}")
     return notes
+
+
+def _changed_policies(
+    view: ConfigView, cluster: Cluster, groups: Mapping[str, NodeGroup]
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """Former and new policy of the groups (by uuid) that admit other instances than before; ratios are of nodes."""
+    former = {group.uuid: inheritance.group_ipolicy(view.cluster, group) for group in view.groups()}
+    new = {group.uuid: inheritance.group_ipolicy(cluster, groups.get(group.uuid, group)) for group in view.groups()}
+    return {
+        uuid: (former[uuid], new[uuid])
+        for uuid in former
+        if any(former[uuid].get(key) != new[uuid].get(key) for key in ("minmax", "disk-templates"))
+    }
 
 
 def _list(key: str, value: Any) -> list[Any]:

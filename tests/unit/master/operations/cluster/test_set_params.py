@@ -15,6 +15,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.master.operation import decode
+from ganeti.master.operations.cluster.inherited_parameters import newly_outside
 from ganeti.master.operations.cluster.set_params import ChangeCluster, Facts, ModifyCluster
 from ganeti.model.configuration import Draft
 from ganeti.model.ipolicy import SPEC_KEYS
@@ -287,6 +288,14 @@ def test_an_instance_that_a_new_policy_leaves_outside_is_told() -> None:
     assert ctx.lines == [
         "Instance one is kept, but lies outside the new policy: disk template common is not allowed, only local"
     ]
+
+
+def test_no_instance_is_read_for_a_policy_that_admits_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 that takes a second."""
+    view = make().config.view()
+    monkeypatch.setattr(type(view), "instances", lambda self: pytest.fail("the instances were read"))
+    wanted = replace(view.cluster, ipolicy=view.cluster.ipolicy | {"vcpu-ratio": 2.5}, mac_prefix="aa:bb:cc")
+    assert newly_outside(view, wanted) == []
 
 
 def test_every_node_looks_for_what_hypervisor_parameters_name() -> None:

@@ -87,6 +87,11 @@ class OsRow:
         unwanted = {*self.cluster.hidden_os, *self.cluster.blacklisted_os}
         return [variant for variant in self.os.variants if f"{self.os.name}+{variant}" not in unwanted]
 
+    @property
+    def hidden(self) -> bool:
+        """One of which no variant is left has no name by which it can be installed."""
+        return self.os.name in self.cluster.hidden_os or bool(self.os.variants and not self.variants)
+
 
 async def ask_nodes(ctx: OperationContext, nodes: Iterable[Node]) -> list[NodeAnswer]:
     """What each of *nodes* that can run instances says of its definitions."""
@@ -110,7 +115,7 @@ OPERATING_SYSTEMS = Resource(
         [
             Field("name", "Name", TEXT, "Name of the operating system", lambda row: row.os.name),
             Field("valid", "Valid", BOOL, "All nodes can install it", lambda row: row.os.valid),
-            Field("hidden", "Hidden", BOOL, "Left out of lists", lambda row: row.os.name in row.cluster.hidden_os),
+            Field("hidden", "Hidden", BOOL, "Left out of lists", lambda row: row.hidden),
             Field(
                 "blacklisted",
                 "Blacklisted",

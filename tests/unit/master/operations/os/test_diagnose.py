@@ -80,6 +80,16 @@ def test_a_node_without_an_answer_is_told_and_does_not_count(ctx: FakeContext) -
     assert "node3" in ctx.lines[0]
 
 
+def test_an_os_whose_variants_are_all_hidden_is_hidden(ctx: FakeContext) -> None:
+    """Lists gave its bare name, by which it cannot be installed."""
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, hidden_os=["beat+default"]))
+    assert rows(ctx, "name", "hidden", "variants", names=("beat", "noop")) == [
+        ["beat", True, []],
+        ["noop", False, []],
+    ]
+
+
 def test_hidden_and_blacklisted_come_from_the_cluster(ctx: FakeContext) -> None:
     config = ctx.config.config
     config.put(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, ParameterError, PrerequisiteError
 from ganeti.master.config.indexes import address_space
+from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.network_pool import pool_of
 from ganeti.model.objects import Nic, NodeGroup
@@ -35,7 +36,7 @@ def connected(
     pools = {}
     found = []
     had = {nic.uuid: (nic.network, nic.ip) for nic in before}
-    _refuse_taken(view, nics, [nic.uuid for nic in before], numbers)
+    _refuse_taken(view, nics, before, numbers)
     for index, nic in zip(numbers, nics, strict=True):
         if nic.network is None:
             found.append(nic)
@@ -73,26 +74,37 @@ def connected(
     return found
 
 
-def _refuse_taken(view: ConfigView, nics: Sequence[Nic], leaving: Sequence[str], numbers: Sequence[int]) -> None:
-    """Raise `PrerequisiteError` where a NIC outside networks has the address of another one on the same link."""
+def _refuse_taken(view: ConfigView, nics: Sequence[Nic], before: Sequence[Nic], numbers: Sequence[int]) -> None:
+    """Raise `PrerequisiteError` where a NIC outside networks has the address of another one on the same link.
+
+    A NIC that is where it was is left alone: the cluster may have been given the link of another one since.
+    """
+    usual = inheritance.cluster_nic(view.cluster)
+
+    def place(nic: Nic) -> tuple[str, str | None]:
+        """What the NIC inherits is as if it said so."""
+        filled = nic if nic.network is not None else replace(nic, nicparams=usual | nic.nicparams)
+        return address_space(filled), nic.ip
+
     numbered = list(zip(numbers, nics, strict=True))
-    wanted = {_place(nic): index for index, nic in numbered if nic.network is None and nic.ip}
+    was = {nic.uuid: place(nic) for nic in before}
+    wanted = {
+        place(nic): index
+        for index, nic in numbered
+        if nic.network is None and nic.ip and was.get(nic.uuid) != place(nic)
+    }
     if not wanted:
         return
-    ours = {*leaving, *(nic.uuid for nic in nics)}
+    ours = {*was, *(nic.uuid for nic in nics)}
     others = [(each.name, nic) for each in view.instances() for nic in each.nics if nic.uuid not in ours]
-    others += [("this instance", nic) for index, nic in numbered if wanted.get(_place(nic), index) != index]
+    others += [("this instance", nic) for index, nic in numbered if wanted.get(place(nic), index) != index]
     for name, nic in others:
-        index = wanted.get(_place(nic))
+        index = wanted.get(place(nic))
         if index is not None:
             raise PrerequisiteError(
                 f"NIC {index}: IP address {nic.ip} is that of a NIC of {name} on the same link: choose another one",
                 NOT_UNIQUE,
             )
-
-
-def _place(nic: Nic) -> tuple[str, str | None]:
-    return address_space(nic), nic.ip
 
 
 def chosen(before: Sequence[Nic], after: Sequence[Nic]) -> list[int]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import node_facts
 from tests.fakes.sample_cluster import catalogue, configuration
@@ -16,7 +17,7 @@ from ganeti.master.operation import decode
 from ganeti.master.operations.changes import AddInstance
 from ganeti.model.configuration import Draft
 from ganeti.model.network_pool import pool_of
-from ganeti.model.objects import Instance, Nic
+from ganeti.model.objects import CLUSTER_KEY, Instance, Nic
 
 operations.load()
 
@@ -111,6 +112,18 @@ def test_two_jobs_that_chose_the_same_address_get_two(ctx: FakeContext) -> None:
     assert [add("01", [0]), add("02", [0])] == ["192.0.2.2", "192.0.2.3"]
     with pytest.raises(PrerequisiteError, match="in use by an instance already"):
         add("03", [])
+
+
+@pytest.mark.parametrize("first", [{}, {"link": "usual0"}])
+def test_an_inherited_link_is_the_same_as_a_named_one(ctx: FakeContext, first: dict[str, str]) -> None:
+    config = ctx.config.view()
+    inherited = {"default": {"mode": "routed", "link": "usual0"}}
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, nicparams=inherited))
+    second = {"link": "usual0"} if not first else {}
+    create(ctx, "web1", {"ip": "203.0.113.7", **first})
+    with pytest.raises(PrerequisiteError, match=r"IP address 203.0.113.7 is that of a NIC of web1 on the same link"):
+        create(ctx, "web2", {"ip": "203.0.113.7", **second})
+    create(ctx, "web3", {"ip": "203.0.113.7", "link": "other0"})
 
 
 def test_one_address_outside_networks_is_given_once_on_a_link(ctx: FakeContext) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.node_answers import disk_status, guest
+from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
@@ -46,6 +46,15 @@ def disk(ctx: FakeContext) -> Any:
 
 def grow(ctx: FakeContext, amount: int, **parameters: Any) -> None:
     run(GrowDisk(instance_name="web1", disk=parameters.pop("disk", 0), amount=amount, **parameters), ctx)
+
+
+def test_a_dry_run_of_growth_looks_for_room(ctx: FakeContext) -> None:
+    add_instance(ctx.config.config, "web3", template="local", admin_state="down")
+    ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=100)
+    run(GrowDisk(instance_name="web3", disk=0, amount=100, dry_run=True), ctx)
+    with pytest.raises(PrerequisiteError, match=r"for web3: needed 101 MiB, available 100 MiB"):
+        run(GrowDisk(instance_name="web3", disk=0, amount=101, dry_run=True), ctx)
+    assert not [line for line in ctx.story if line.startswith(("undo", "commit"))]
 
 
 def test_disks_are_opened_and_told(ctx: FakeContext) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.node_answers import disk_status, guest
+from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import BlockDeviceError, PrerequisiteError
@@ -53,6 +53,14 @@ def test_a_lost_disk_is_made_where_it_was(ctx: FakeContext) -> None:
         "commit ReplaceDisks settles",
     ]
     assert (disk(ctx).uuid, disk(ctx).size, disk(ctx).logical_id) == (before.uuid, 64, before.logical_id)
+
+
+def test_a_dry_run_looks_for_room(ctx: FakeContext) -> None:
+    ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=100)
+    recreate(ctx, dry_run=True)
+    with pytest.raises(PrerequisiteError, match=r"for web1: needed 128 MiB, available 100 MiB"):
+        recreate(ctx, disks=[[0, {"size": 128}]], dry_run=True)
+    assert not [line for line in ctx.story if line.startswith(("undo", "commit"))]
 
 
 def test_a_shared_disk_that_cannot_be_made_is_not_removed(ctx: FakeContext) -> None:

@@ -163,6 +163,8 @@ def test_files_that_cannot_move_stop_it_before_anything_does(ctx: FakeContext, s
     ctx.nodes.handlers["blockdev_getdimensions"] = lambda name, disks: sizes
     with pytest.raises(PrerequisiteError, match=sentence):
         rename(ctx)
+    with pytest.raises(PrerequisiteError, match=sentence):
+        rename(ctx, dry_run=True)
     assert not ctx.records
 
 

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.master.allocation import check_capacity
 from ganeti.master.disk_numbers import resized
 from ganeti.master.disk_plan import DiskStep
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks.disk_steps import plan_of, take, wait_for_sync, wipe
+from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.existing import instance_and_nodes, require_complete, require_online
 from ganeti.master.operations.instance.wanted.creation_input import MAX_DISK_MIB
 from ganeti.master.operations.instance.wanted.device_changes import position
@@ -114,6 +116,17 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         nodes = list(dict.fromkeys([view.cluster.master_node, *view.instance_nodes(checked.instance)]))
         env = {"DISK": str(self.disk), "AMOUNT": str(self.amount), "ABSOLUTE": str(self.absolute)}
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
+
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+        """Whether its nodes have room for what it grows by; only one without snapshots can grow there."""
+        spec, disk, template = checked.spec, checked.disk, ctx.catalogue.template(checked.disk.template)
+        if template.uses_node_disk:
+            await require_none(ctx, replace(spec, disks=[disk]), "with which it cannot grow", "", copied=False)
+        more_mib = checked.size_mib - disk.size_mib
+        parts = [replace(part, size_mib=more_mib) for part in disk.children[:1]]  # metadata stay as they are
+        growth = replace(spec, disks=[replace(disk, size_mib=more_mib, children=parts)])
+        primary, *others = ctx.config.view().instance_nodes(checked.instance)
+        await check_capacity(ctx, primary, growth, template, ignore_memory=True, copies_on=others)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         """The size is committed when every copy has it: what dies before leaves a disk that is larger than is known.

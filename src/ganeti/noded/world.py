@@ -32,6 +32,8 @@ OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 SHOWN_LINES = 20
 _DRAIN_S = 0.2
 _POLL_S = 0.005
+_SCRIPTS_UMASK = 0o077
+"""Of the administrator's own scripts, as in 3.1."""
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None)
 _log = logging.getLogger(__name__)
@@ -104,6 +106,7 @@ class RealNodeWorld:
                     env=environment,
                     cwd=cwd,
                     start_new_session=True,
+                    umask=_SCRIPTS_UMASK if leaves_background else -1,
                     preexec_fn=lambda: _begin_call(records, boot, script_fd),
                 )
             except OSError as err:

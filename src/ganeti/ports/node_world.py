@@ -63,8 +63,9 @@ class NodeWorld(Protocol):
         (made anew) or *stdout_fd* written by the program itself, whatever their length. A shell script gets the
         descriptor *script_fd* under a number of one digit (`system.files.single_digit`). With *check*, a non-zero
         status raises `CommandError` with the last lines of output. What the program has put into the background ends
-        with it, unless it *leaves_background*: the administrator's own scripts may, as in 3.1. One that prints more
-        than *largest_output_bytes* is ended, with `CommandError`; without it, the end of a very long output is cut off.
+        with it, unless it *leaves_background*: the administrator's own scripts may, as in 3.1, and what these write is
+        for root alone. One that prints more than *largest_output_bytes* is ended, with `CommandError`; without it, the
+        end of a very long output is cut off.
         """
         ...
 

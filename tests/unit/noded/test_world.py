@@ -95,6 +95,17 @@ def test_a_background_program_that_keeps_the_pipe_does_not_hold_the_call(world) 
     assert time.monotonic() - begun < 4
 
 
+@pytest.mark.parametrize(("own", "umask"), [(True, "0077"), (False, "0027")])
+def test_what_scripts_of_the_administrator_write_is_for_root_alone(world: RealNodeWorld, own: bool, umask: str) -> None:
+    """As in 3.1; what the daemon itself runs, such as QEMU, may share with its group."""
+    before = os.umask(0o027)
+    try:
+        done = asyncio.run(world.run(["sh", "-c", "umask"], leaves_background=own))
+    finally:
+        os.umask(before)
+    assert done.stdout.strip() == umask
+
+
 def test_what_a_program_has_put_into_the_background_stays_where_it_may(world, tmp_path: Path) -> None:
     told = tmp_path / "told"
     script = f"(sleep 0.2; echo done >{told}) >/dev/null 2>&1 &"

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Physical volumes of nodes with exclusive storage: a disk takes whole ones, so those of a group are of one size."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from ganeti.master.verify.findings import Finding
 from ganeti.model import inheritance
 from ganeti.model.node_calls.storage import StorageUnit
-from ganeti.model.objects import Node, NodeGroup
+from ganeti.model.objects import Disk, Node, NodeGroup
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.nodes import NodeAnswer
 
+_SNAPSHOT = ".snap-"
 TOLERANCE_PERCENT = 1
 """Partitions that are meant to be equal differ by this much."""
 
@@ -48,3 +50,36 @@ def differing(view: ConfigView, group: NodeGroup, answers: Sequence[NodeAnswer])
             f"PV sizes differ too much in the group; smallest ({least} MB) is on {least_node}, biggest ({most} MB) is "
             f"on {most_node}",
         )
+
+
+def shared(view: ConfigView, disks: Iterable[Disk], answers: Sequence[NodeAnswer]) -> Iterator[Finding]:
+    """*answers* are those to `NodeVolumes`: say of each physical volume that has volumes of several of the *disks*.
+
+    The parts of a disk belong together, and so do its snapshots; a volume that nothing is known of stands alone.
+    """
+    owners = {place: disk.uuid for disk in disks for place in _places(disk)}
+    for answer in answers:
+        if answer.error is not None:
+            continue
+        held: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for segment in answer.value:
+            origin = (segment.group, segment.name.partition(_SNAPSHOT)[0])
+            held[segment.device][owners.get(origin, "/".join(origin))].add(f"{segment.group}/{segment.name}")
+        for device, by_owner in sorted(held.items()):
+            if len(by_owner) > 1:
+                names = ", ".join(sorted(name for names in by_owner.values() for name in names))
+                yield Finding(
+                    "ENODELVM",
+                    view.node(answer.node_uuid).name,
+                    f"physical volume {device} is shared by several disks ({names}), in spite of exclusive storage: "
+                    "move all but one away (pvmove)",
+                )
+
+
+def _places(disk: Disk) -> Iterator[tuple[str, str]]:
+    """Group and name of each logical volume of a disk, by the shape of its logical id."""
+    match disk.logical_id:
+        case [str() as group, str() as name]:
+            yield group, name
+    for part in disk.children:
+        yield from _places(part)

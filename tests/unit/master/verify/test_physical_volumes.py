@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import NodeUnreachableError
 from ganeti.master.verify.nodes import NodeReport, storage
-from ganeti.master.verify.physical_volumes import differing, exclusive, unit_of
+from ganeti.master.verify.physical_volumes import differing, exclusive, shared, unit_of
 from ganeti.model.configuration import Configuration
-from ganeti.model.node_calls.storage import StorageUnit, StorageUnitState
+from ganeti.model.node_calls.storage import StorageUnit, StorageUnitState, VolumeSegment
 from ganeti.model.node_calls.verify import NodeFindings
 from ganeti.node.catalogue import build_catalogue
 from ganeti.ports.nodes import NodeAnswer
@@ -58,6 +58,28 @@ def test_sizes_may_differ_by_one_percent() -> None:
     message = f"smallest (1000 MB) is on {names[one]}, biggest (1011 MB) is on {names[other]}"
     sentence = f"PV sizes differ too much in the group; {message}"
     assert told(1000, 1000, 1011) == [("EGROUPDIFFERENTPVSIZE", group.name, sentence)]
+
+
+def test_a_physical_volume_holds_one_disk() -> None:
+    """The parts of a mirrored disk, and its snapshots, are one disk."""
+    config = sample("drbd")
+    disk = next(disk for disk in config.disks() if disk.children)
+    data, meta = ("/".join(part.logical_id) for part in disk.children)
+    node = config.nodes()[0]
+
+    def told(*volumes: tuple[str, str]) -> list[tuple[str, str, str]]:
+        segments = [
+            VolumeSegment(device=device, group=name.partition("/")[0], name=name.partition("/")[2], size_mib=4)
+            for device, name in volumes
+        ]
+        answers = [NodeAnswer(node.uuid, segments), NodeAnswer(node.uuid, error=NodeUnreachableError("away"))]
+        return [(each.code, each.name, each.message) for each in shared(config, [disk], answers)]
+
+    alone = [("/dev/a", data), ("/dev/a", f"{data}.snap-before"), ("/dev/a", meta), ("/dev/b", "xenvg/stray")]
+    assert told(*alone) == []
+    [(code, name, message)] = told(*alone, ("/dev/a", "xenvg/other"))
+    assert (code, name) == ("ENODELVM", node.name)
+    assert message.startswith("physical volume /dev/a is shared by several disks (") and "xenvg/other" in message
 
 
 def test_a_volume_group_that_cannot_be_used() -> None:

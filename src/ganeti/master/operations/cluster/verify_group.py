@@ -38,7 +38,7 @@ from ganeti.master.verify.nodes import NodeReport
 from ganeti.model.locks import LockPlan, group_lock, instance_lock, node_lock
 from ganeti.model.node_calls.backups import BackupList
 from ganeti.model.node_calls.programs import HooksRunner
-from ganeti.model.node_calls.storage import PhysicalVolumes
+from ganeti.model.node_calls.storage import NodeVolumes, PhysicalVolumes
 from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.traits import Catalogue
@@ -304,7 +304,12 @@ class _Work:
         if unit is None or not uuids:
             return []
         answers = await ask_many(self.ctx.nodes, uuids, PhysicalVolumes(unit=unit))
-        return list(physical_volumes.differing(view, self.scope.group, answers))
+        volumes = await ask_many(self.ctx.nodes, uuids, NodeVolumes())
+        disks = (disk for instance in self.scope.instances for disk in view.instance_disks(instance))
+        return [
+            *physical_volumes.differing(view, self.scope.group, answers),
+            *physical_volumes.shared(view, disks, volumes),
+        ]
 
     async def _backups(self) -> list[Finding]:
         answers = await ask_many(self.ctx.nodes, [node.uuid for node in self.scope.online], BackupList())

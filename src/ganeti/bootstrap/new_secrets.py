@@ -64,8 +64,8 @@ def _spice(options: Mapping[str, Any], machine: Machine) -> list[_File]:
             raise PrerequisiteError(f"--spice-ca-certificate: {authority} holds no certificate", WRONG_INPUT)
         if (trusted := trusted_for(text, authorities)) is None:
             raise PrerequisiteError(
-                f"--spice-ca-certificate: {authority} has not signed the certificate in {given}: name the authority that "
-                "has, and append the certificates between the two to the latter",
+                f"--spice-ca-certificate: {authority} has not signed the certificate in {given}: name the authority "
+                "that has, and append the certificates between the two to the latter",
                 WRONG_INPUT,
             )
     else:

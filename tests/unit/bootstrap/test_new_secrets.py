@@ -21,7 +21,7 @@ def test_an_authority_that_has_not_signed_the_certificate_is_refused(tmp_path: P
     for name, text in (("own", own), ("other", other)):
         (tmp_path / name).write_text(text)
     options = {"spice_certificate_file": f"{tmp_path}/own", "spice_ca_file": f"{tmp_path}/other"}
-    with pytest.raises(PrerequisiteError, match="other has not signed the certificate in .*own: name the authority"):
+    with pytest.raises(PrerequisiteError, match=r"other has not signed the certificate in .*own: name the authority"):
         make_secrets(options)
     assert list(Path(paths.data_dir).iterdir()) == []
     make_secrets({**options, "spice_ca_file": f"{tmp_path}/own"})

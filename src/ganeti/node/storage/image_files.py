@@ -124,9 +124,9 @@ class ImageFileTemplate(DiskTemplate, KnowsOwners):
         await self._release(disk, owner)
 
     async def _release(self, disk: DiskSpec, owner: str | None) -> None:
-        if self.traits.shared and (path := await place_if_there(self.allowed, disk)) is not None:
-            if not await self._on_lock(self._lock(path).release, owner):
-                await in_thread(self._held.forget, path)
+        path = await place_if_there(self.allowed, disk) if self.traits.shared else None
+        if path is not None and not await self._on_lock(self._lock(path).release, owner):
+            await in_thread(self._held.forget, path)
 
     async def settle_migration(self, disk: DiskSpec, owner: str, *, arrived: bool) -> None:
         if self.traits.shared:

@@ -106,8 +106,7 @@ class RealNodeWorld:
                     env=environment,
                     cwd=cwd,
                     start_new_session=True,
-                    umask=_SCRIPTS_UMASK if leaves_background else -1,
-                    preexec_fn=lambda: _begin_call(records, boot, script_fd),
+                    preexec_fn=lambda: _begin_call(records, boot, script_fd, for_root_alone=leaves_background),
                 )
             except OSError as err:
                 raise _cannot_start(argv, f"{err.filename}: {err.strerror}" if err.filename else str(err)) from err
@@ -165,7 +164,7 @@ def _make_records_directory(paths: Paths) -> Path:
     return directory
 
 
-def _begin_call(directory: Path, boot: str, script_fd: int | None) -> None:
+def _begin_call(directory: Path, boot: str, script_fd: int | None, *, for_root_alone: bool = False) -> None:
     """In the child, before it becomes the program: a daemon killed at any moment leaves no group it did not note.
 
     What the program begins in sessions of their own stays below it as long as it lives (a "child subreaper").
@@ -177,6 +176,8 @@ def _begin_call(directory: Path, boot: str, script_fd: int | None) -> None:
     os.close(descriptor)
     if script_fd is not None:
         take_number(script_fd)
+    if for_root_alone:
+        os.umask(_SCRIPTS_UMASK)
 
 
 def end_orphans(paths: Paths) -> int:

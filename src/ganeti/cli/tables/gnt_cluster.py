@@ -56,6 +56,7 @@ COMMANDS = (
       (('-g', '--node-group'), 'nodegroup', 'string', 'only nodes of this node group', True, None, (), 'GROUP', False),
       (('-M', '--show-machine-names'), 'show_machine_names', 'flag', 'begin each line with the name of its node', True, None, (), '', False),
       (('--failure-only',), 'failure_only', 'flag', 'show only nodes where it failed', True, None, (), '', False),
+      (('--parallel',), 'parallel', 'natural', 'run it on so many nodes at a time; without it, on one after the other', True, None, (), 'N', False),
      ),
      (), 'cluster.ssh:command', '', False, '', True, True, False, '', (), (), ()),
     ('copyfile', 'copy a file from the master to the same place on other nodes',

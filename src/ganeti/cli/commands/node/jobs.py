@@ -79,7 +79,7 @@ def failover(call: Invocation) -> int:
     if failed:
         err(f"There were errors during the failover:\n{failed} error(s) out of {len(names)} instance(s).")
         return 1
-    out("All instance(s) failed over successfully.")
+    out(f"All {len(names)} instance(s) failed over successfully.")
     return 0
 
 

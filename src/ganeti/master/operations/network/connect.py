@@ -104,7 +104,7 @@ class ConnectGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks | None:
         env = {"GROUP_NAME": checked.group.name, **nic_environment(self._nicparams())}
         nodes = [node.uuid for node in view.group_nodes(checked.group.uuid)]
-        return Hooks(self.hooks_path, "GROUP", checked.group.name, env, nodes, nodes)
+        return Hooks(self.hooks_path, "NETWORK", checked.network.name, env, nodes, nodes)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         network, group = checked.network, checked.group

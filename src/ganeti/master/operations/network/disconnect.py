@@ -91,7 +91,7 @@ class DisconnectGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown
         nicparams = checked.group.networks.get(checked.network.uuid)
         env = {"GROUP_NAME": checked.group.name} | (nic_environment(nicparams) if nicparams is not None else {})
         nodes = [node.uuid for node in view.group_nodes(checked.group.uuid)]
-        return Hooks(self.hooks_path, "GROUP", checked.group.name, env, nodes, nodes)
+        return Hooks(self.hooks_path, "NETWORK", checked.network.name, env, nodes, nodes)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         network, group = checked.network, checked.group

@@ -167,7 +167,7 @@ class ModifyNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         def after(view: ConfigView, catalogue: Catalogue) -> dict[str, str]:
             return hook_environment(view.network(checked.network.uuid))
 
-        env = hook_environment(checked.network)
+        env = hook_environment(replace(checked.network, **checked.change.values))  # as it will be, as in Ganeti
         return Hooks(self.hooks_path, "NETWORK", checked.network.name, env, master, master, after)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:

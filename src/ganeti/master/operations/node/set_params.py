@@ -152,7 +152,7 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
             "OP_TARGET": checked.old.name,
-            "MASTER_CANDIDATE": str(self.master_candidate),
+            "MASTER_CANDIDATE": str(self._candidacy_told(checked)),
             "OFFLINE": str(self.offline),
             "DRAINED": str(self.drained),
             "MASTER_CAPABLE": str(self.master_capable),
@@ -168,6 +168,13 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
             return env | {flag.upper(): str(getattr(node, flag)) for flag in flags}
 
         return Hooks(self.hooks_path, "NODE", checked.old.name, env, nodes, nodes, after)
+
+    def _candidacy_told(self, checked: Checked) -> bool | None:
+        """What was asked for, or what follows from it, as in Ganeti: of a node that is drained or offline, nothing."""
+        was, becomes = checked.old.master_candidate, checked.decision.node.master_candidate
+        if self.master_candidate is not None or was == becomes or self.drained or self.offline:
+            return self.master_candidate
+        return becomes
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
         decision = checked.decision

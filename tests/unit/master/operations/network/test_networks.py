@@ -209,9 +209,14 @@ def test_hooks_know_the_network(ctx: FakeContext) -> None:
     assert hooks.env == {
         "NETWORK_NAME": "net1",
         "NETWORK_SUBNET": "192.0.2.0/28",
-        "NETWORK_GATEWAY": "192.0.2.1",
+        "NETWORK_GATEWAY": "192.0.2.9",
         "NETWORK_TAGS": "",
     }
+    for verb in ("CONNECT", "DISCONNECT"):
+        way = {"network_mode": "routed", "network_link": "lo"} if verb == "CONNECT" else {}
+        operation = decode({"OP_ID": f"OP_NETWORK_{verb}", "network_name": "net1", "group_name": "default", **way})
+        hooks = operation.hooks(view, operation.check(view, None, ctx))
+        assert hooks is not None and (hooks.object_type, hooks.env["GROUP_NAME"]) == ("NETWORK", "default")
 
 
 def test_none_is_no_router(ctx: FakeContext) -> None:

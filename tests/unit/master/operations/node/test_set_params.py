@@ -71,6 +71,24 @@ def test_what_changed_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("role", "fields", "told"),
+    [
+        ("candidate", {"master_candidate": False}, "False"),
+        ("candidate", {"master_capable": False}, "False"),
+        ("candidate", {"drained": True}, "None"),
+        ("candidate", {"vm_capable": True}, "None"),
+        ("drained", {"drained": False}, "True"),
+        ("offline", {"offline": False}, "True"),
+    ],
+)
+def test_hooks_are_told_whether_the_node_becomes_a_candidate(role: str, fields: dict[str, bool], told: str) -> None:
+    ctx = make(role, pool=10)
+    operation, view = ModifyNode(node_name="node2", auto_promote=True, **fields), ctx.config.view()  # type: ignore[arg-type]
+    hooks = operation.hooks(view, operation.check(view, None, ctx))  # type: ignore[arg-type]
+    assert hooks.env["MASTER_CANDIDATE"] == told
+
+
 def test_recorded_states_are_typed_and_changed_key_by_key() -> None:
     ctx = make()
     hypervisor, disk = {"pretend": {"mem_total": "2g", "cpu_total": 4}}, {"plain": {"xenvg": {"disk_total": "100"}}}

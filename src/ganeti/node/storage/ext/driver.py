@@ -169,7 +169,10 @@ class ExternalDisks(DiskTemplate):
             await self.deactivate(disk)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
-        """A volume that cannot be attached is not there, as far as this interface can say."""
+        """A volume that cannot be attached is not there, as far as this interface can say.
+
+        Some providers name the place where it would be without looking.
+        """
         provider = find_provider(self.world, disk)
         async with contextlib.AsyncExitStack() as until_then:
             try:
@@ -241,7 +244,7 @@ class ExternalDisks(DiskTemplate):
         places = await provider.attach(disk)
         await in_thread(self._absences.forget, volume_of(disk))  # another node has made it meanwhile
         if places.path and await in_thread(devices.size_of, places.path) is None:
-            raise BlockDeviceError(f"Provider {provider.name}: attach names {places.path}, which is not there")
+            raise ScriptFailedError(f"Provider {provider.name}: attach names {places.path}, which is not there")
         return places
 
     async def _size(self, places: Places) -> int | None:

@@ -10,6 +10,7 @@ import msgspec
 from ganeti.base.errors import BlockDeviceError, CommandError
 from ganeti.base.names import file_name_fault, shown
 from ganeti.model.node_requests import DiskSpec
+from ganeti.model.traits import KERNELSPACE
 from ganeti.node.storage import providers
 from ganeti.node.storage.image_io import in_thread
 from ganeti.ports.node_world import NodeWorld
@@ -21,6 +22,9 @@ _LOGGED = ("create", "grow", "remove", "setinfo", "snapshot")
 """Their output goes to a file; of the others it is read."""
 _SERVING = ("attach", "open")
 """These may start what serves the volume from then on."""
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""As services have it: Ganeti runs these scripts with the environment of its daemon, and tools of storage are often in
+/usr/local."""
 NOT_OF_PROVIDERS = ("access",)
 """Disk parameters that the provider is not told."""
 
@@ -133,7 +137,8 @@ def environment(disk: DiskSpec, variables: Mapping[str, str]) -> dict[str, str]:
     if disk.name:
         told["VOL_CNAME"] = disk.name
     told |= {f"EXTP_{key.upper()}": value for key, value in own_parameters(disk).items()}
-    return told | dict(variables)
+    told |= {"EXTP_PROVIDER": str(disk.logical_id[0]), "EXTP_ACCESS": str(disk.params.get("access", KERNELSPACE))}
+    return {"PATH": PATH} | told | dict(variables)
 
 
 def _length(path: str) -> int:

@@ -81,6 +81,14 @@ def test_scripts_are_told_what_3_1_tells_them(storage: Storage) -> None:
     assert (Path(storage.node.paths.log_dir) / "extstorage/looped-create-vol1.log").exists()
 
 
+def test_scripts_are_told_the_provider_and_the_access_and_find_local_tools() -> None:
+    for params, access in (({"access": "userspace", "pool": "ssd"}, "userspace"), ({"pool": "ssd"}, "kernelspace")):
+        env = scripts.environment(disk_spec("ext", logical_id=["san", "vol1"], params=params), {})
+        told = {key: value for key, value in env.items() if key.startswith("EXTP_")}
+        assert told == {"EXTP_PROVIDER": "san", "EXTP_ACCESS": access, "EXTP_POOL": "ssd"}
+        assert "/usr/local/bin" in env["PATH"].split(":")
+
+
 def test_what_serves_an_attached_volume_goes_on(node: OneNode, tmp_path: Path) -> None:
     told = tmp_path / "told"
     node.program("/provider/attach", f"(sleep 0.1; echo done >{told}) >/dev/null 2>&1 & echo /dev/one")
@@ -170,6 +178,13 @@ def test_an_attachment_that_cannot_be_is_refused(storage: Storage, text: str, se
     storage.fault("attach", text)
     with pytest.raises(BlockDeviceError, match=sentence):
         storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
+
+
+def test_a_provider_names_the_place_of_a_volume_without_looking_whether_it_is_there(storage: Storage) -> None:
+    storage.fault("attach", '[ -e "$volume" ] || { echo /dev/nothing-here; exit 0; }')
+    assert storage.call("blockdev_find", disk=storage.disk()) is None
+    storage.call("blockdev_create", disk=storage.disk())
+    assert storage.call("blockdev_find", disk=storage.disk()).size_mib == 4
 
 
 def test_a_provider_that_says_yes_and_does_nothing_is_found_out(storage: Storage) -> None:

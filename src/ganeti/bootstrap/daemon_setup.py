@@ -13,7 +13,7 @@ from ganeti.bootstrap.attempt import ANSWERING_DAEMONS, NODE_DAEMON, Attempt, se
 from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import Machine
-from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
+from ganeti.system.accounts import LOG_DIR_MODE, QUEUE_DIR_MODE, RUN_DIR_MODE, SOCKET_DIR_MODE
 
 
 def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -107,9 +107,9 @@ def write(request: DaemonSetup, pem: NodePem | None, machine: Machine, files: Fi
     paths = machine.paths
     for path, mode in (
         (paths.data_dir, 0o755),
-        (paths.queue_dir, 0o750),
+        (paths.queue_dir, QUEUE_DIR_MODE),
         (paths.run_dir, RUN_DIR_MODE),
-        (paths.socket_dir, 0o770),
+        (paths.socket_dir, SOCKET_DIR_MODE),
         (paths.log_dir, LOG_DIR_MODE),
         (paths.os_log_dir, 0o750),
         (paths.lock_dir, 0o755),

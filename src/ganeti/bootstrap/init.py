@@ -30,7 +30,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.node import certificates, ssh_key_lines
 from ganeti.node.catalogue import build_catalogue
 from ganeti.node.hosts_file import with_host
-from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE
+from ganeti.system.accounts import LOG_DIR_MODE, QUEUE_DIR_MODE, RUN_DIR_MODE, SOCKET_DIR_MODE
 from ganeti.system.files import open_lock
 from ganeti.wire.framing_sync import connect
 
@@ -100,10 +100,10 @@ def _directories(beginning: Beginning, machine: Machine, files: FileSet) -> None
     paths = machine.paths
     for path, mode in (
         (paths.data_dir, 0o755),
-        (paths.queue_dir, 0o750),
-        (f"{paths.queue_dir}/archive", 0o750),
+        (paths.queue_dir, QUEUE_DIR_MODE),
+        (f"{paths.queue_dir}/archive", QUEUE_DIR_MODE),
         (paths.run_dir, RUN_DIR_MODE),
-        (paths.socket_dir, 0o770),
+        (paths.socket_dir, SOCKET_DIR_MODE),
         (paths.livelock_dir, 0o750),
         (paths.log_dir, LOG_DIR_MODE),
         (paths.os_log_dir, 0o750),

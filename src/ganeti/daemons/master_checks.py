@@ -6,6 +6,7 @@ import os
 from ganeti.base.errors import EXIT_NO_CLUSTER, EXIT_NOT_MASTER
 from ganeti.bootstrap.own_mastership import is_master, why_not_master
 from ganeti.model.configuration import Configuration
+from ganeti.system.accounts import SOCKET_DIR_MODE
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
 from ganeti.system.files import read_if_there
@@ -22,7 +23,7 @@ def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
     master = read_if_there(paths.ssconf_file("master_node"))
     if by_ssconf and master is not None and not is_master(paths, environment.hostname):
         check_named(environment, master.decode(errors="replace").strip())
-    for directory, mode in ((paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
+    for directory, mode in ((paths.socket_dir, SOCKET_DIR_MODE), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
             os.chmod(directory, mode)

@@ -12,6 +12,7 @@ from ganeti.metad.downloads import Downloads
 from ganeti.metad.guests import Control, Guests
 from ganeti.model.communication import METADATA_ADDRESS, METADATA_PORT
 from ganeti.node.metadata import DAEMON, kept_file, socket_path
+from ganeti.system.accounts import SOCKET_DIR_MODE
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 from ganeti.system.unix_socket import serve as serve_socket
@@ -38,7 +39,7 @@ async def serve(daemon: Daemon) -> None:
         handle, address=address, port=daemon.options.port, tls=None, body_limit_bytes=_BODY_BYTES, early=True
     )
     await server.start()
-    os.makedirs(paths.socket_dir, mode=0o770, exist_ok=True)
+    os.makedirs(paths.socket_dir, mode=SOCKET_DIR_MODE, exist_ok=True)
     control = await serve_socket(socket_path(paths), Control(guests).serve, mode=0o600)
     daemon.log.info("answers guests on %s port %d", address, server.port)
     daemon.ready()

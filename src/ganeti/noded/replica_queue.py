@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from ganeti.base.paths import Paths
-from ganeti.stores.job_files import DIRECTORY_MODE, FILE_MODE, JobFiles, job_id_of
+from ganeti.stores.job_files import JobFiles, job_id_of
+from ganeti.system.accounts import QUEUE_DIR_MODE, QUEUE_FILE_MODE
 from ganeti.system.files import read_if_there, sync_directory, write_over
 from ganeti.system.pause_points import reach
 
-UNDO_MODE = 0o600
 _Stamp = tuple[int, int, int]
 """Inode, time of the last write in nanoseconds, size in bytes."""
 _DIGEST_LETTERS = 16
@@ -105,7 +105,7 @@ class ReplicaQueue:
                         continue
                     fresh = f"{self._directory}/.{name}.new"
                     written.append((fresh, f"{self._directory}/{name}"))
-                    stamp = _write_synced(fresh, data, UNDO_MODE if name.endswith(".undo") else FILE_MODE)
+                    stamp = _write_synced(fresh, data)
                     synced[name] = stamp, digest
             reach("replica-files-written")
             for fresh, final in written:
@@ -143,7 +143,7 @@ class ReplicaQueue:
             target = self._files.archive_path(job_id)
             directory = os.path.dirname(target)
             if not os.path.isdir(directory):
-                os.makedirs(directory, mode=DIRECTORY_MODE)
+                os.makedirs(directory, mode=QUEUE_DIR_MODE)
                 sync_directory(self._files.archive_directory)
             with suppress(FileNotFoundError):
                 os.rename(self._files.path(job_id), target)
@@ -158,7 +158,7 @@ class ReplicaQueue:
         path = f"{self._directory}/serial"
         digits = (read_if_there(path) or b"").strip()
         if not digits.isdigit() or int(digits) < serial:
-            write_over(path, b"%d\n" % serial, mode=FILE_MODE)
+            write_over(path, b"%d\n" % serial, mode=QUEUE_FILE_MODE)
         self._serial = serial
 
 
@@ -166,13 +166,13 @@ def _stamp_of(status: os.stat_result) -> _Stamp:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _write_synced(path: str, data: bytes, mode: int) -> _Stamp:
+def _write_synced(path: str, data: bytes) -> _Stamp:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags, mode)
+        descriptor = os.open(path, flags, QUEUE_FILE_MODE)
     except FileExistsError:  # somebody was killed before he could rename it
         os.unlink(path)
-        descriptor = os.open(path, flags, mode)
+        descriptor = os.open(path, flags, QUEUE_FILE_MODE)
     try:
         view = memoryview(data)
         while view:

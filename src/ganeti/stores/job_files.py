@@ -27,11 +27,10 @@ from contextlib import suppress
 
 from ganeti.base.errors import JobFileCorrupted, JobQueueError
 from ganeti.base.paths import Paths
+from ganeti.system.accounts import QUEUE_DIR_MODE, QUEUE_FILE_MODE
 from ganeti.system.files import read_if_there, sync_directory, sync_file, write_atomically, write_over
 from ganeti.wire.job_file import JobFile, decode, encode
 
-FILE_MODE = 0o640
-DIRECTORY_MODE = 0o750
 JOBS_PER_ARCHIVE_DIRECTORY = 10000
 QUEUE_VERSION = b"1\n"
 _JOB_PREFIX = "job-"
@@ -52,8 +51,8 @@ class JobFiles:
 
     def prepare(self) -> None:
         """Make what a new cluster's queue needs; raises `JobQueueError` for the queue of another release."""
-        os.makedirs(self.directory, mode=DIRECTORY_MODE, exist_ok=True)
-        os.makedirs(self.archive_directory, mode=DIRECTORY_MODE, exist_ok=True)
+        os.makedirs(self.directory, mode=QUEUE_DIR_MODE, exist_ok=True)
+        os.makedirs(self.archive_directory, mode=QUEUE_DIR_MODE, exist_ok=True)
         path = f"{self.directory}/version"
         found = read_if_there(path)
         if found == QUEUE_VERSION:
@@ -67,7 +66,7 @@ class JobFiles:
             )
         if found is not None:
             _log.warning("%s is damaged and is written anew", path)
-        write_atomically(path, QUEUE_VERSION, mode=FILE_MODE)
+        write_atomically(path, QUEUE_VERSION, mode=QUEUE_FILE_MODE)
 
     def path(self, job_id: int) -> str:
         return f"{self.directory}/job-{job_id}"
@@ -136,7 +135,7 @@ class JobFiles:
                 written.append((temporary, self.path(job.id)))
                 _write_file(temporary, encode(job), durable=True)
             serial = max(job.id for job in jobs)
-            write_over(f"{self.directory}/serial", b"%d\n" % serial, mode=FILE_MODE)
+            write_over(f"{self.directory}/serial", b"%d\n" % serial, mode=QUEUE_FILE_MODE)
             for temporary, final in written:
                 os.rename(temporary, final)
             sync_directory(self.directory)
@@ -242,7 +241,7 @@ class JobFiles:
         moved = 0
         for job_id in job_ids:
             target = self.archive_path(job_id)
-            os.makedirs(os.path.dirname(target), mode=DIRECTORY_MODE, exist_ok=True)
+            os.makedirs(os.path.dirname(target), mode=QUEUE_DIR_MODE, exist_ok=True)
             try:
                 os.rename(self.path(job_id), target)
             except FileNotFoundError:
@@ -264,7 +263,7 @@ class JobFiles:
     def set_drained(self, flag: bool) -> None:
         path = f"{self.directory}/drain"
         if flag:
-            write_atomically(path, b"", mode=FILE_MODE)
+            write_atomically(path, b"", mode=QUEUE_FILE_MODE)
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)
@@ -306,7 +305,7 @@ def _unlink(path: str) -> None:
 
 
 def _write_file(path: str, data: bytes, *, durable: bool) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, QUEUE_FILE_MODE)
     try:
         view = memoryview(data)
         while view:

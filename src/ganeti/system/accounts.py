@@ -69,6 +69,9 @@ def owner_of(rule: Rule) -> tuple[int, int]:
 
 RUN_DIR_MODE, LOG_DIR_MODE = 0o1775, 0o1770
 """All daemons write there; only who owns a file, or the directory, may rename or remove it."""
+QUEUE_DIR_MODE, QUEUE_FILE_MODE = 0o700, 0o600
+SOCKET_DIR_MODE = 0o750
+"""Who may talk to the master's daemons must not put a socket of his own in the place of theirs."""
 
 
 def make_shared_directory(path: str, mode: int) -> None:
@@ -107,22 +110,22 @@ def rules(paths: Paths) -> Iterator[Rule]:
     yield from _directories(paths)
     yield from _files(paths)
     queue = paths.queue_dir
-    yield from (Rule(f"{queue}/{name}", 0o640, MASTER, MASTER) for name in ("serial", "version", "lock"))
-    yield Rule(f"{queue}/job-*[0-9]", 0o640, MASTER, MASTER, full_run_only=True)
+    yield from (Rule(f"{queue}/{name}", QUEUE_FILE_MODE, MASTER, MASTER) for name in ("serial", "version", "lock"))
+    yield Rule(f"{queue}/job-*[0-9]", QUEUE_FILE_MODE, MASTER, MASTER, full_run_only=True)
     yield Rule(f"{queue}/job-*.undo", 0o600, MASTER, MASTER, full_run_only=True)
-    yield Rule(f"{queue}/archive/*", 0o750, MASTER, MASTER, full_run_only=True)
-    yield Rule(f"{queue}/archive/*/job-*", 0o640, MASTER, MASTER, full_run_only=True)
+    yield Rule(f"{queue}/archive/*", QUEUE_DIR_MODE, MASTER, MASTER, full_run_only=True)
+    yield Rule(f"{queue}/archive/*/job-*", QUEUE_FILE_MODE, MASTER, MASTER, full_run_only=True)
 
 
 def _directories(paths: Paths) -> Iterator[Rule]:
     data, run, log = paths.data_dir, paths.run_dir, paths.log_dir
     for path, mode, user, group in (
         (data, 0o755, MASTER, MASTER),
-        (paths.queue_dir, 0o750, MASTER, MASTER),
-        (f"{paths.queue_dir}/archive", 0o750, MASTER, MASTER),
+        (paths.queue_dir, QUEUE_DIR_MODE, MASTER, MASTER),
+        (f"{paths.queue_dir}/archive", QUEUE_DIR_MODE, MASTER, MASTER),
         (f"{data}/rapi", 0o750, RAPI, RAPI),
         (run, RUN_DIR_MODE, MASTER, DAEMONS),
-        (paths.socket_dir, 0o770, MASTER, ADMINISTRATORS),
+        (paths.socket_dir, SOCKET_DIR_MODE, MASTER, ADMINISTRATORS),
         (paths.livelock_dir, 0o750, MASTER, DAEMONS),
         (f"{run}/instance-disks", 0o755, ROOT, ROOT),
         (f"{run}/instance-reason", 0o755, ROOT, ROOT),

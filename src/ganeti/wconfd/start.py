@@ -26,6 +26,7 @@ from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import CLUSTER_KEY, Node
 from ganeti.stores.config_store import SqliteStore
+from ganeti.system.accounts import SOCKET_DIR_MODE
 from ganeti.system.boot import kernel_boot_id
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
@@ -132,8 +133,8 @@ def own_node(environment: Environment, config: Configuration) -> Node:
 
 
 def make_directories(paths: Paths) -> None:
-    """The directories WConfD writes to, with the modes of 3.1."""
-    for directory, mode in ((paths.data_dir, 0o755), (paths.socket_dir, 0o770), (paths.livelock_dir, 0o750)):
+    """The directories WConfD writes to."""
+    for directory, mode in ((paths.data_dir, 0o755), (paths.socket_dir, SOCKET_DIR_MODE), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
             os.chmod(directory, mode)

@@ -242,7 +242,7 @@ def test_what_a_cluster_begins_with(machine: Any, tmp_path: Path) -> None:
         "ganeti_pub_keys": 0o600,
         "hmac.key": 0o440,
         "known_hosts": 0o644,
-        "queue": 0o750,
+        "queue": 0o700,
         "server.pem": 0o440,
     }
     assert (tmp_path / "srv/ganeti/file-storage").stat().st_mode & 0o777 == 0o750

@@ -30,7 +30,7 @@ def test_files_come_change_and_go(paths: Paths) -> None:
     assert Path(paths.queue_dir, "job-3").read_text() == "ä"
     assert Path(paths.queue_dir, "serial").read_text() == "3\n"
     modes = {name: Path(paths.queue_dir, name).stat().st_mode & 0o777 for name in names_in(paths)}
-    assert modes == {"job-3": 0o640, "job-3.undo": 0o600, "drain": 0o640, "serial": 0o640}
+    assert modes == {"job-3": 0o600, "job-3.undo": 0o600, "drain": 0o600, "serial": 0o600}
     assert queue.digests() == {
         "drain": content_digest(b""),
         "job-3": content_digest("ä".encode()),

@@ -67,7 +67,7 @@ def test_jobs_being_written_count_as_jobs(tmp_path):
 def test_submission_and_serial(files):
     files.add([job(1), job(2)])
     assert files.ids() == [1, 2] and files.highest_id() == 2
-    assert oct(os.stat(files.path(1)).st_mode & 0o777) == "0o640"
+    assert oct(os.stat(files.path(1)).st_mode & 0o777) == "0o600"
     with open(f"{files.directory}/version") as version, open(f"{files.directory}/serial") as serial:
         assert (version.read(), serial.read()) == ("1\n", "2\n")
 

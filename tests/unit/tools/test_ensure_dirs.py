@@ -48,15 +48,15 @@ def test_job_files_are_for_a_full_run(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("GANETI_ROOTDIR", str(tmp_path))
     assert main([]) == 0
     archive = f"{paths.queue_dir}/archive/0"
-    os.mkdir(archive, 0o700)
+    os.mkdir(archive, 0o755)
     jobs = (f"{paths.queue_dir}/job-12", f"{archive}/job-3")
     for job in jobs:
-        Path(job).touch(0o600)
+        Path(job).touch(0o640)
     assert main([]) == 0
-    assert {mode(job) for job in jobs} == {0o600}
-    assert main(["--full-run"]) == 0
     assert {mode(job) for job in jobs} == {0o640}
-    assert mode(archive) == 0o750
+    assert main(["--full-run"]) == 0
+    assert {mode(job) for job in jobs} == {0o600}
+    assert mode(archive) == 0o700
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(

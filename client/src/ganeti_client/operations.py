@@ -1055,6 +1055,7 @@ class Operations(Generic[Result]):
         hv_state: dict[str, Any] | None = NOT_GIVEN,
         disk_state: dict[str, Any] | None = NOT_GIVEN,
         ipolicy: dict[str, Any] | None = NOT_GIVEN,
+        capacity_params: dict[str, Any] | None = NOT_GIVEN,
         idempotency_key: str | None = None,
         plan: str | None = None,
     ) -> Result:
@@ -1073,6 +1074,7 @@ class Operations(Generic[Result]):
             "hv_state": hv_state,
             "disk_state": disk_state,
             "ipolicy": ipolicy,
+            "capacity_params": capacity_params,
         }
         return self._call("group-add", given, idempotency_key, plan)
 

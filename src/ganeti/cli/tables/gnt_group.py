@@ -17,6 +17,7 @@ COMMANDS = (
       (('--ipolicy-disk-templates',), 'ipolicy.disk-templates', 'list', 'templates that are allowed', True, None, (), '', False),
       (('--ipolicy-vcpu-ratio',), 'ipolicy.vcpu-ratio', 'ratio', 'virtual per real processor', True, None, (), '', False),
       (('--ipolicy-spindle-ratio',), 'ipolicy.spindle-ratio', 'ratio', 'instances per spindle', True, None, (), '', False),
+      (('--capacity-parameters',), 'capacity_params', 'capacity', 'how capacity is counted: memory, disk, vcpus, disk_template, cpu_ratio, disk_usage; or default for none', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_GROUP_ADD', False, True, False, '', (), (), ()),
     ('add-tags', 'give a node group more tags',

@@ -6,10 +6,12 @@ from typing import Any, Generic
 from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_INPUT, ParameterError, PrerequisiteError
+from ganeti.master.capacity import check_template
 from ganeti.master.operation import Operation, Result
 from ganeti.master.operations.cluster import inherited_parameters
 from ganeti.master.operations.parameters import (
     AllocPolicy,
+    CapacityOptions,
     DiskParameters,
     DiskState,
     HypervisorState,
@@ -33,6 +35,7 @@ class GroupParameters(Operation[Result], Generic[Result], frozen=True, kw_only=T
     hv_state: HypervisorState | None = None
     disk_state: DiskState | None = None
     ipolicy: InstancePolicy | None = None
+    capacity_params: CapacityOptions | None = None
 
     def changed(self, group: NodeGroup, view: ConfigView, catalogue: Catalogue) -> NodeGroup:
         """Give *group* with what is asked for; raises `PrerequisiteError`."""
@@ -43,6 +46,9 @@ class GroupParameters(Operation[Result], Generic[Result], frozen=True, kw_only=T
             "disk_state_static": self.disk_state,
         }
         values: dict[str, Any] = {} if self.alloc_policy is None else {"alloc_policy": self.alloc_policy}
+        if self.capacity_params is not None:
+            check_template(view, self.capacity_params.default_template)
+            values["capacity_params"] = self.capacity_params.plain()
         try:
             changes = inherited_parameters.read({name: each for name, each in given.items() if each}, catalogue)
             if self.ipolicy:

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
-from ganeti.master.capacity import check_template
 from ganeti.master.operation import Example, Hooks, operation
 from ganeti.master.operations.cluster.inherited_parameters import newly_outside
 from ganeti.master.operations.group.parameters import EXAMPLE, GroupParameters
 from ganeti.master.operations.lock_plans import plan
-from ganeti.master.operations.parameters import CapacityOptions, GroupName
+from ganeti.master.operations.parameters import GroupName
 from ganeti.master.unsuitable_nodes import Groups, newly_unsuitable
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan, group_lock, instance_lock
@@ -30,6 +29,7 @@ _ATTRIBUTES = {
     "hv_state_static": "hv_state",
     "disk_state_static": "disk_state",
     "ipolicy": "ipolicy",
+    "capacity_params": "capacity_params",
 }
 """The parameter that says what an attribute of the group becomes."""
 
@@ -72,7 +72,6 @@ class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=T
     """Change parameters of a node group; null leaves one as it is. The *capacity_params* are replaced together."""
 
     group_name: GroupName
-    capacity_params: CapacityOptions | None = None
 
     def locks(self, view: ConfigView) -> LockPlan:
         group = view.find_group(self.group_name)
@@ -84,9 +83,6 @@ class ModifyGroup(GroupParameters[list[tuple[str, Any]]], frozen=True, kw_only=T
         old = view.find_group(self.group_name)
         new = self.changed(old, view, ctx.catalogue)
         values = {name: getattr(new, name) for name, given in _ATTRIBUTES.items() if getattr(self, given)}
-        if self.capacity_params is not None:
-            check_template(view, self.capacity_params.default_template)
-            values["capacity_params"] = self.capacity_params.plain()
         if not values and all(getattr(self, given) is None for given in _ATTRIBUTES.values()):
             raise PrerequisiteError("Please pass at least one modification", WRONG_INPUT)
         unsuitable = newly_unsuitable(ctx.catalogue, Groups(view, changed={new.uuid: new}))

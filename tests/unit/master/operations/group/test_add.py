@@ -49,6 +49,19 @@ def test_what_the_group_hands_down_is_kept(ctx: FakeContext) -> None:
         add(ctx, "blue", ndparams={"moon": 1})
 
 
+@pytest.mark.requirement("S1.66")
+def test_a_new_group_may_be_counted_in_its_own_way(ctx: FakeContext) -> None:
+    add(ctx, "green", capacity_params={"max_cpu_ratio": 2, "default_template": "local"})
+    assert ctx.config.view().find_group("green").to_plain()["capacity_params"] == {
+        "max_cpu_ratio": 2.0,
+        "default_template": "local",
+    }
+    add(ctx, "blue")
+    assert "capacity_params" not in ctx.config.view().find_group("blue").to_plain()
+    with pytest.raises(PrerequisiteError, match="'paper' is not enabled"):
+        add(ctx, "red", capacity_params={"default_template": "paper"})
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

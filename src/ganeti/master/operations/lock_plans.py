@@ -3,7 +3,9 @@
 
 from collections.abc import Iterable
 
-from ganeti.model.locks import BGL, LockPlan
+from ganeti.model.locks import BGL, LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.objects import Instance
+from ganeti.model.view import ConfigView
 
 
 def plan(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> LockPlan:
@@ -15,3 +17,29 @@ def plan(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> LockPl
 def whole_cluster() -> LockPlan:
     """The plan of operations that must be alone."""
     return LockPlan(shared=frozenset(), exclusive=frozenset({BGL}))
+
+
+def allocation_plan(view: ConfigView, instance: Instance) -> LockPlan:
+    """While an allocator finds another node for *instance*, only jobs of its node group are kept off (S1.52).
+
+    A node that takes no instances is no candidate, and its jobs go on (S1.76).
+    """
+    nodes = candidates(view, instance)
+    groups = {view.node(uuid).group for uuid in view.instance_nodes(instance)}
+    return plan(
+        shared=[*map(group_lock, groups), *map(node_lock, nodes)],
+        exclusive=[instance_lock(instance.name), *map(node_res_lock, nodes)],
+    )
+
+
+def candidates(view: ConfigView, instance: Instance) -> list[str]:
+    """UUIDs of the nodes that the plan above locks."""
+    own = view.instance_nodes(instance)
+    groups = {view.node(uuid).group for uuid in own}
+    return list(dict.fromkeys([*own, *placeable(view, groups)]))
+
+
+def placeable(view: ConfigView, groups: Iterable[str] = ()) -> list[str]:
+    """UUIDs of the nodes of *groups*, or of all, that may have instances."""
+    wanted = set(groups)
+    return [node.uuid for node in view.nodes() if node.vm_capable and (not wanted or node.group in wanted)]

@@ -40,11 +40,8 @@ from ganeti.master.operations.instance.wanted.device_changes import (
     read_changes,
 )
 from ganeti.master.operations.instance.wanted.modification import Facts, ModifyInstance
-from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.lock_plans import allocation_plan, candidates, plan
 from ganeti.model.locks import (
-    ALL_GROUPS,
-    ALL_NODE_RES,
-    ALL_NODES,
     LockPlan,
     group_lock,
     instance_lock,
@@ -128,7 +125,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if self.iallocator is not None:
-            return plan(shared=[ALL_GROUPS, ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+            return allocation_plan(view, instance)
         nodes = dict.fromkeys([*view.instance_nodes(instance), self._primary(view, instance)])
         if self._secondary is not None:
             nodes[view.find_node(self._secondary).uuid] = None
@@ -254,7 +251,8 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         chosen = self.iallocator is not None
         spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait and not chosen)
         if chosen:  # the new disks have their room: to fill them may take hours, and needs no other node
-            await ctx.locks.release([ALL_NODE_RES, ALL_NODES])
+            nodes = candidates(ctx.config.view(), checked.old)
+            await ctx.locks.release([lock(uuid) for uuid in nodes for lock in (node_lock, node_res_lock)])
             if wait:
                 await make_equal(ctx, spec)
         converts = self.disk_template and checked.old.disks and checked.disks.created

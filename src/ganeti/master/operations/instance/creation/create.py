@@ -54,10 +54,10 @@ from ganeti.master.operations.instance.wanted.creation_checks import (
     refuse_used_address,
 )
 from ganeti.master.operations.instance.wanted.creation_wanted import Wanted
-from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.lock_plans import placeable, plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
-from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import TemplateTraits
@@ -168,7 +168,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
                 return plan(
                     shared=source, exclusive=[own]
                 )  # what it chooses is promised to us, so nobody need keep off the nodes
-            return plan(shared=[ALL_NODES, *source], exclusive=[own, ALL_NODE_RES])
+            nodes = placeable(view, [group.uuid for group in groups_for_new(view, self.group_name)])
+            return plan(shared=[*map(node_lock, nodes), *source], exclusive=[own, *map(node_res_lock, nodes)])
         uuids = [node.uuid for node in self._named_nodes(view)]
         return plan(
             shared=[*source, *(node_lock(uuid) for uuid in uuids)],
@@ -397,10 +398,11 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _release_room(self, checked: Checked, ctx: OperationContext) -> None:
         """Let others look for room on the nodes."""
-        if not checked.chosen_by:
-            await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
-        elif checked.chosen_by != BUILT_IN:
-            await ctx.locks.release([ALL_NODE_RES])
+        nodes = checked.node_uuids
+        if checked.chosen_by and checked.chosen_by != BUILT_IN:
+            nodes = placeable(ctx.config.view())
+        if checked.chosen_by != BUILT_IN:
+            await ctx.locks.release([node_res_lock(node) for node in nodes])
 
     async def _receive(self, spec: InstanceSpec, reception: Reception, ctx: OperationContext) -> None:
         await reception.receive(self.compress, self.osparams_secret or {}, self.debug_level or 0)

@@ -23,11 +23,11 @@ from ganeti.master.operations.instance.wanted.creation_input import read_disk
 from ganeti.master.operations.instance.wanted.device_changes import position
 from ganeti.master.operations.instance.wanted.disk_places import require_exclusive_storage
 from ganeti.master.operations.instance.wanted.modification import check_policy
-from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.lock_plans import allocation_plan, plan
 from ganeti.master.operations.parameters import Allocator, InstanceName, InstanceUuid, NodeUuids, Text, Values
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_calls.disks import BlockdevFind
 from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
@@ -136,7 +136,7 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if self.iallocator:
-            return plan(shared=[ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+            return allocation_plan(view, instance)
         nodes = dict.fromkeys([*view.instance_nodes(instance), *self._nodes(view)])
         return plan(
             shared=[node_lock(uuid) for uuid in nodes],

@@ -23,11 +23,11 @@ from ganeti.master.operations.instance.disks.snapshot_steps import snapshots_on,
 from ganeti.master.operations.instance.existing import require_complete, require_online
 from ganeti.master.operations.instance.wanted.device_changes import position
 from ganeti.master.operations.instance.wanted.modification import check_policy
-from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.lock_plans import allocation_plan, candidates, plan
 from ganeti.master.operations.parameters import Allocator, IgnorePolicy, InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
-from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_calls.disks import (
     FAULTY,
     GOOD,
@@ -151,7 +151,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     def locks(self, view: ConfigView) -> LockPlan:
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         if self.iallocator is not None:
-            return plan(shared=[ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+            return allocation_plan(view, instance)
         remote = self.remote_node_uuid or self.remote_node
         nodes = dict.fromkeys([*view.instance_nodes(instance), *([view.find_node(remote).uuid] if remote else [])])
         return plan(
@@ -300,7 +300,8 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         await open_disks(ctx, new, reverting=True)
         if self.iallocator is not None:
             # The new copies have their room, and to make them equal may take hours: nobody else is kept off all nodes.
-            await ctx.locks.release([ALL_NODE_RES, ALL_NODES])
+            nodes = candidates(ctx.config.view(), checked.instance)
+            await ctx.locks.release([lock(uuid) for uuid in nodes for lock in (node_lock, node_res_lock)])
         elif self.early_release:
             nodes = dict.fromkeys(
                 [new.primary.node_uuid, checked.secondary, *(side.node_uuid for side in new.secondaries)]

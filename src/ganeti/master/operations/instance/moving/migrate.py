@@ -28,6 +28,7 @@ from ganeti.master.operations.instance.moving.move_target import (
     require_movable,
     secondary_variables,
 )
+from ganeti.master.operations.lock_plans import candidates
 from ganeti.master.operations.parameters import (
     MODE_OR_FLAG,
     NODE_OR_ALLOCATOR,
@@ -44,7 +45,7 @@ from ganeti.master.operations.parameters import (
 )
 from ganeti.master.parameter import Parameter
 from ganeti.model import inheritance
-from ganeti.model.locks import ALL_NODE_RES, LockPlan, node_res_lock
+from ganeti.model.locks import LockPlan, node_res_lock
 from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
@@ -229,8 +230,10 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             where = await move.accept()
             # Its source's room is needed no more: the next guest may leave for another node meanwhile. The target's is,
             # unless it was promised: the guest's memory is not in use there yet.
-            source = node_res_lock(checked.spec.primary_node_uuid)
-            await ctx.locks.release([ALL_NODE_RES if checked.chosen else source])
+            view, nodes = ctx.config.view(), [checked.spec.primary_node_uuid]
+            if checked.chosen:
+                nodes = candidates(view, view.find_instance(checked.spec.name))
+            await ctx.locks.release([node_res_lock(uuid) for uuid in nodes])
             await move.send(where)
             await move.settle()
 

@@ -8,10 +8,10 @@ from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.master import allocation
 from ganeti.master.instance_spec import instance_size
 from ganeti.master.operations.instance.existing import require_complete
-from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.lock_plans import allocation_plan, plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
-from ganeti.model.locks import ALL_NODE_RES, ALL_NODES, LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance, NodeGroup
 from ganeti.model.parameters import NIC_PARAMETERS, defaults
@@ -67,11 +67,11 @@ def move_request(operation: Movable) -> MoveRequest:
 
 
 def move_locks(view: ConfigView, request: MoveRequest) -> LockPlan:
-    """Exact nodes where they are known, all of them where an allocator will choose."""
+    """Exact nodes where they are known, all of the group where an allocator will choose."""
     instance = view.find_instance(request.instance)
     secondaries = view.secondary_nodes(instance)
     if request.target_node is None and not secondaries:
-        return plan(shared=[ALL_NODES], exclusive=[instance_lock(instance.name), ALL_NODE_RES])
+        return allocation_plan(view, instance)
     nodes = view.instance_nodes(instance)
     if request.target_node is not None:
         nodes = list(dict.fromkeys([*nodes, view.find_node(request.target_node).uuid]))

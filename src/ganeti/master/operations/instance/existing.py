@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What operations on an existing instance have in common: its locks, its reachability."""
 
+from collections.abc import Iterable
+
 from ganeti.base.errors import (
     ENVIRONMENT_ERROR,
     WRONG_INPUT,
@@ -87,6 +89,12 @@ def require_stopped(instance: Instance, running: FoundInstance | None, deed: str
             f"(gnt-instance shutdown {instance.name})",
             WRONG_STATE,
         )
+
+
+def require_one_group(view: ConfigView, nodes: Iterable[str]) -> None:
+    """Refuse nodes (UUIDs) of an instance that are in several node groups (S1.24, S1.27)."""
+    if len({view.node(uuid).group for uuid in nodes}) > 1:
+        raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
 
 
 def tell_needless(ctx: OperationContext, spec: InstanceSpec, option: str) -> None:

@@ -14,6 +14,8 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.operation import SubmitJobs
 from ganeti.master.operations.group.evacuate import EvacuateGroup
+from ganeti.master.operations.instance.change.set_params import ModifyInstanceOperation
+from ganeti.master.operations.instance.disks.recreate_disks import RecreateDisks
 from ganeti.master.operations.instance.disks.replace_disks import ReplaceDisks
 from ganeti.master.operations.instance.moving.change_group import ChangeGroupOfInstance
 from ganeti.master.operations.instance.moving.migrate import MigrateInstance
@@ -198,6 +200,24 @@ def test_a_group_without_its_networks_is_no_target_where_another_has_them(ctx: F
     assert shown(evacuated(ctx)) == ["r:node3", "f", "r:node4"]
     assert ctx.allocations[-1]["target_groups"] == ["uuid-blue", "uuid-green"]
     assert ctx.allocations[-1]["unsuitable"] == {"web1": ["uuid-blue"]}
+
+
+@pytest.mark.requirement("S1.24", "S1.27")
+def test_no_other_operation_puts_an_instance_into_two_groups(ctx: FakeContext) -> None:
+    """Not the one that makes its disks anew, nor the one that gives it a second copy."""
+    config = ctx.config.view()
+    ctx.nodes.handlers["blockdev_find"] = lambda name, disk: None
+    config.put("instances", "uuid-web1", replace(config.find_instance("web1"), admin_state="down"))
+    with pytest.raises(PrerequisiteError, match="must be in the same node group"):
+        run(RecreateDisks(instance_name="web1", nodes=["node2", "node3"]), ctx)
+    add_instance(config, "web2", "uuid-node1", template="local", admin_state="down")
+    cluster = config.cluster
+    config.put("cluster", "cluster", replace(cluster, enabled_disk_templates=["local", "pair"]))
+    with pytest.raises(PrerequisiteError, match="must be in the same node group"):
+        run(ModifyInstanceOperation(instance_name="web2", disk_template="pair", remote_node="node3"), ctx)
+    in_network(ctx)
+    with pytest.raises(PrerequisiteError, match="network dmz is not connected to node group green"):
+        run(RecreateDisks(instance_name="web1", nodes=["node3", "node4"]), ctx)
 
 
 def test_of_an_evacuation_nothing_is_asked_where_one_instance_has_no_target(ctx: FakeContext) -> None:

@@ -9,6 +9,7 @@ from ganeti.master import allocation
 from ganeti.master.allocators import ask_allocator
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
+from ganeti.master.operations.instance.existing import require_one_group
 from ganeti.master.operations.instance.wanted.device_changes import DiskChanges
 from ganeti.master.operations.instance.wanted.disk_places import instance_directory, place_disks
 from ganeti.master.operations.instance.wanted.modification import Facts
@@ -78,6 +79,7 @@ def nodes_of(view: ConfigView, instance: Instance, traits: TemplateTraits, secon
     if not node.usable_for_instances:
         word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"
         raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
+    require_one_group(view, [instance.primary_node, node.uuid])
     return [instance.primary_node, node.uuid]
 
 

@@ -18,7 +18,8 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.instance.disks.disk_steps import create_disks
 from ganeti.master.operations.instance.disks.moved_disks import hold_numbers
-from ganeti.master.operations.instance.existing import require_complete, require_stopped
+from ganeti.master.operations.instance.existing import require_complete, require_one_group, require_stopped
+from ganeti.master.operations.instance.moving.move_target import network_fault
 from ganeti.master.operations.instance.wanted.creation_input import read_disk
 from ganeti.master.operations.instance.wanted.device_changes import position
 from ganeti.master.operations.instance.wanted.disk_places import require_exclusive_storage
@@ -185,6 +186,9 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
                 )
         if facts.nodes:
             _check_nodes(instance, nodes, template, all_disks=len(made) == len(disks))
+            require_one_group(view, nodes)
+            if fault := network_fault(view, instance, view.group(view.node(nodes[0]).group)):
+                raise PrerequisiteError(fault, WRONG_STATE)
         for uuid in nodes:
             node = view.node(uuid)
             if not node.usable_for_instances:

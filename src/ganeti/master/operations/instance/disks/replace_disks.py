@@ -300,8 +300,8 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         await open_disks(ctx, new, reverting=True)
         if self.iallocator is not None:
             # The new copies have their room, and to make them equal may take hours: nobody else is kept off all nodes.
-            nodes = candidates(ctx.config.view(), checked.instance)
-            await ctx.locks.release([lock(uuid) for uuid in nodes for lock in (node_lock, node_res_lock)])
+            places = candidates(ctx.config.view(), checked.instance)
+            await ctx.locks.release([lock(uuid) for uuid in places for lock in (node_lock, node_res_lock)])
         elif self.early_release:
             nodes = dict.fromkeys(
                 [new.primary.node_uuid, checked.secondary, *(side.node_uuid for side in new.secondaries)]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master.operations.instance.existing import require_one_group
 from ganeti.master.operations.instance.moving.move_target import check_target, network_fault, require_movable
 from ganeti.model.objects import Instance, Node
 from ganeti.model.placement_requests import ChangeGroup
@@ -101,8 +102,7 @@ def _check_named(view: ConfigView, catalogue: Catalogue, instance: Instance, nod
             f"Primary and secondary node are both {nodes[0].name}: name two nodes, or one copy is lost with the other",
             WRONG_INPUT,
         )
-    if len({node.group for node in nodes}) > 1:
-        raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
+    require_one_group(view, [node.uuid for node in nodes])
     for node in nodes:
         if not node.usable_for_instances:
             word = "offline" if node.offline else "drained" if node.drained else "not vm_capable"

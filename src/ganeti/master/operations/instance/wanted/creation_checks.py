@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ganeti.base.errors import NOT_UNIQUE, WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.master.operations.instance.existing import require_one_group
 from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Nic, NodeGroup
 from ganeti.model.traits import TemplateTraits
@@ -83,5 +84,4 @@ def check_nodes(view: ConfigView, template: TemplateTraits, node_uuids: list[str
         ):
             if bad:
                 raise PrerequisiteError(f"Node {node.name} is {word}: choose another node", WRONG_STATE)
-    if len({node.group for node in nodes}) > 1:
-        raise PrerequisiteError("Primary and secondary node must be in the same node group", WRONG_INPUT)
+    require_one_group(view, node_uuids)

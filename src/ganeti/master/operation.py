@@ -259,7 +259,8 @@ def _explain(message: str, cls: type[Operation[Any]]) -> str:
     it = "each value in it" if "[...]" in where else "it"
     known = declared(cls).get(re.split(r"[.\[]", where)[0])
     if found := re.fullmatch(r"Expected `(.+)`, got `(.+)`", text):
-        text = f"{it} must be {_type_words(found[1])}, not {_type_words(found[2])}"
+        whole = found[2] == "float" and "int" in found[1].split(" | ")
+        text = f"{it} must be {_type_words(found[1])}, not {'one with a fraction' if whole else _type_words(found[2])}"
     elif found := re.fullmatch(r"Expected `(?:int|float)` ([<>])(=?) (.+)", text):
         bound, side = found[3].removesuffix(".0"), "more" if found[1] == ">" else "less"
         text = f"{it} must be {bound} or {side}" if found[2] else f"{it} must be {side} than {bound}"

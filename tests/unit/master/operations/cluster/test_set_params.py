@@ -152,6 +152,7 @@ def test_names_are_added_and_removed_and_needless_changes_told() -> None:
         ({"max_running_jobs": 0}, "parameter 'max_running_jobs': it must be 1 or more"),
         ({"max_running_jobs": -3}, "1 or more"),
         ({"max_running_jobs": "7"}, "must be a whole number or null, not text"),
+        ({"max_running_jobs": 7.5}, "must be a whole number or null, not one with a fraction"),
         ({"max_running_jobs": 2.5}, "a whole number"),
         ({"max_running_jobs": True}, "a whole number"),
         ({"max_running_jobs": 10**30}, "2147483647 or less"),

@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Lock plans as operations make them: everything but the few that stop the cluster shares the big lock."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ganeti.model.locks import BGL, LockPlan, group_lock, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import (
+    ALL_NODE_RES,
+    ALL_NODES,
+    BGL,
+    LockPlan,
+    group_lock,
+    instance_lock,
+    node_lock,
+    node_res_lock,
+)
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 
@@ -24,19 +33,23 @@ def allocation_plan(view: ConfigView, instance: Instance) -> LockPlan:
 
     A node that takes no instances is no candidate, and its jobs go on (S1.76).
     """
-    nodes = candidates(view, instance)
+    nodes, places = candidate_locks(view, instance)
     groups = {view.node(uuid).group for uuid in view.instance_nodes(instance)}
-    return plan(
-        shared=[*map(group_lock, groups), *map(node_lock, nodes)],
-        exclusive=[instance_lock(instance.name), *map(node_res_lock, nodes)],
-    )
+    return plan(shared=[*map(group_lock, groups), *nodes], exclusive=[instance_lock(instance.name), *places])
 
 
-def candidates(view: ConfigView, instance: Instance) -> list[str]:
-    """UUIDs of the nodes that the plan above locks."""
+def candidate_locks(view: ConfigView, instance: Instance) -> tuple[list[str], list[str]]:
+    """The locks of nodes, and those of their room, in the plan above."""
     own = view.instance_nodes(instance)
     groups = {view.node(uuid).group for uuid in own}
-    return list(dict.fromkeys([*own, *placeable(view, groups)]))
+    return locks_of(view, list(dict.fromkeys([*own, *placeable(view, groups)])))
+
+
+def locks_of(view: ConfigView, nodes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The locks of *nodes*, and those of their room; all nodes together have one."""
+    if len(nodes) == len(view.nodes()):
+        return [ALL_NODES], [ALL_NODE_RES]
+    return [*map(node_lock, nodes)], [*map(node_res_lock, nodes)]
 
 
 def placeable(view: ConfigView, groups: Iterable[str] = ()) -> list[str]:

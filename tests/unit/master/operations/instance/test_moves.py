@@ -75,7 +75,7 @@ def test_migration_step_by_step(ctx: FakeContext) -> None:
         "node2 instance_disks_assemble",
         "node2 accept_instance",
         "undo: let web1 run on node1 again",
-        "release node-res/uuid-node1 node-res/uuid-node2 node-res/uuid-node3",
+        "release node-res/[lockset]",
         "node1 instance_migrate",
         "node1 migration_continue",
         "node2 instance_finalize_migration_dst",

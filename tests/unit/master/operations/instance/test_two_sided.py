@@ -625,7 +625,7 @@ def test_while_a_disk_gets_its_second_copy_the_other_nodes_are_free(
     assert secondaries(ctx) == [TWO]
     made, freed, looked = (
         [place for place, line in enumerate(ctx.story) if words in line]
-        for words in ("blockdev_create", "release node", "node1 blockdev_find")
+        for words in ("blockdev_create", "release node/[lockset] node-res/[lockset]", "node1 blockdev_find")
     )
     assert max(made) < freed[0] < max(looked)
 

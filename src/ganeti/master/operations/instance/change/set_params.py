@@ -40,7 +40,7 @@ from ganeti.master.operations.instance.wanted.device_changes import (
     read_changes,
 )
 from ganeti.master.operations.instance.wanted.modification import Facts, ModifyInstance
-from ganeti.master.operations.lock_plans import allocation_plan, candidates, plan
+from ganeti.master.operations.lock_plans import allocation_plan, candidate_locks, plan
 from ganeti.model.locks import (
     LockPlan,
     group_lock,
@@ -251,8 +251,8 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         chosen = self.iallocator is not None
         spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait and not chosen)
         if chosen:  # the new disks have their room: to fill them may take hours, and needs no other node
-            nodes = candidates(ctx.config.view(), checked.old)
-            await ctx.locks.release([lock(uuid) for uuid in nodes for lock in (node_lock, node_res_lock)])
+            nodes, room = candidate_locks(ctx.config.view(), checked.old)
+            await ctx.locks.release([*nodes, *room])
             if wait:
                 await make_equal(ctx, spec)
         converts = self.disk_template and checked.old.disks and checked.disks.created

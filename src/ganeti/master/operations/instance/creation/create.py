@@ -54,10 +54,10 @@ from ganeti.master.operations.instance.wanted.creation_checks import (
     refuse_used_address,
 )
 from ganeti.master.operations.instance.wanted.creation_wanted import Wanted
-from ganeti.master.operations.lock_plans import placeable, plan
+from ganeti.master.operations.lock_plans import locks_of, placeable, plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
-from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.locks import ALL_NODE_RES, LockPlan, instance_lock, node_lock, node_res_lock
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Disk, Instance
 from ganeti.model.traits import TemplateTraits
@@ -168,8 +168,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
                 return plan(
                     shared=source, exclusive=[own]
                 )  # what it chooses is promised to us, so nobody need keep off the nodes
-            nodes = placeable(view, [group.uuid for group in groups_for_new(view, self.group_name)])
-            return plan(shared=[*map(node_lock, nodes), *source], exclusive=[own, *map(node_res_lock, nodes)])
+            groups = [group.uuid for group in groups_for_new(view, self.group_name)]
+            nodes, room = locks_of(view, placeable(view, groups))
+            return plan(shared=[*nodes, *source], exclusive=[own, *room])
         uuids = [node.uuid for node in self._named_nodes(view)]
         return plan(
             shared=[*source, *(node_lock(uuid) for uuid in uuids)],
@@ -398,11 +399,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def _release_room(self, checked: Checked, ctx: OperationContext) -> None:
         """Let others look for room on the nodes."""
-        nodes = checked.node_uuids
-        if checked.chosen_by and checked.chosen_by != BUILT_IN:
-            nodes = placeable(ctx.config.view())
-        if checked.chosen_by != BUILT_IN:
-            await ctx.locks.release([node_res_lock(node) for node in nodes])
+        if not checked.chosen_by:
+            await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
+        elif checked.chosen_by != BUILT_IN:  # of these it holds what it was to choose from
+            await ctx.locks.release([ALL_NODE_RES, *map(node_res_lock, placeable(ctx.config.view()))])
 
     async def _receive(self, spec: InstanceSpec, reception: Reception, ctx: OperationContext) -> None:
         await reception.receive(self.compress, self.osparams_secret or {}, self.debug_level or 0)

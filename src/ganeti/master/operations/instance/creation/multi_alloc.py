@@ -20,10 +20,10 @@ from ganeti.master.operation import Example, Operation, SubmitJobs, decode, oper
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.master.operations.instance.creation.reading import sketch
 from ganeti.master.operations.instance.wanted.creation_checks import refuse_opportunistic
-from ganeti.master.operations.lock_plans import placeable, plan
+from ganeti.master.operations.lock_plans import locks_of, placeable, plan
 from ganeti.master.operations.parameters import Allocator
 from ganeti.master.parameter import Parameter
-from ganeti.model.locks import LockPlan, node_lock, node_res_lock
+from ganeti.model.locks import LockPlan
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
@@ -75,8 +75,8 @@ class CreateInstances(Operation[None], frozen=True, kw_only=True, forbid_unknown
     def locks(self, view: ConfigView) -> LockPlan:
         if self._nodes_are_named() or allocation.allocator_named(view, self.iallocator) == BUILT_IN:
             return plan()
-        nodes = placeable(view)
-        return plan(shared=map(node_lock, nodes), exclusive=map(node_res_lock, nodes))
+        nodes, room = locks_of(view, placeable(view))
+        return plan(shared=nodes, exclusive=room)
 
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Placed:
         creations = self._creations()

@@ -23,7 +23,7 @@ from ganeti.master.operations.instance.disks.snapshot_steps import snapshots_on,
 from ganeti.master.operations.instance.existing import require_complete, require_online
 from ganeti.master.operations.instance.wanted.device_changes import position
 from ganeti.master.operations.instance.wanted.modification import check_policy
-from ganeti.master.operations.lock_plans import allocation_plan, candidates, plan
+from ganeti.master.operations.lock_plans import allocation_plan, candidate_locks, plan
 from ganeti.master.operations.parameters import Allocator, IgnorePolicy, InstanceName, InstanceUuid, Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
@@ -300,8 +300,8 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         await open_disks(ctx, new, reverting=True)
         if self.iallocator is not None:
             # The new copies have their room, and to make them equal may take hours: nobody else is kept off all nodes.
-            places = candidates(ctx.config.view(), checked.instance)
-            await ctx.locks.release([lock(uuid) for uuid in places for lock in (node_lock, node_res_lock)])
+            nodes_of, room_of = candidate_locks(ctx.config.view(), checked.instance)
+            await ctx.locks.release([*nodes_of, *room_of])
         elif self.early_release:
             nodes = dict.fromkeys(
                 [new.primary.node_uuid, checked.secondary, *(side.node_uuid for side in new.secondaries)]

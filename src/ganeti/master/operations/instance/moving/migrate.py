@@ -28,7 +28,7 @@ from ganeti.master.operations.instance.moving.move_target import (
     require_movable,
     secondary_variables,
 )
-from ganeti.master.operations.lock_plans import candidates
+from ganeti.master.operations.lock_plans import candidate_locks
 from ganeti.master.operations.parameters import (
     MODE_OR_FLAG,
     NODE_OR_ALLOCATOR,
@@ -230,10 +230,10 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
             where = await move.accept()
             # Its source's room is needed no more: the next guest may leave for another node meanwhile. The target's is,
             # unless it was promised: the guest's memory is not in use there yet.
-            view, nodes = ctx.config.view(), [checked.spec.primary_node_uuid]
+            view, room = ctx.config.view(), [node_res_lock(checked.spec.primary_node_uuid)]
             if checked.chosen:
-                nodes = candidates(view, view.find_instance(checked.spec.name))
-            await ctx.locks.release([node_res_lock(uuid) for uuid in nodes])
+                _, room = candidate_locks(view, view.find_instance(checked.spec.name))
+            await ctx.locks.release(room)
             await move.send(where)
             await move.settle()
 

@@ -118,6 +118,14 @@ def test_asking_an_allocator(gnt, master, line, opcode):
     [
         ("gnt-instance migrate -f web1", {"OP_ID": "OP_INSTANCE_MIGRATE"}),
         (
+            "gnt-instance change-group --to a,b --to c web1",
+            {"OP_ID": "OP_INSTANCE_CHANGE_GROUP", "target_groups": ["a", "b", "c"]},
+        ),
+        (
+            "gnt-instance change-group -n a:b web1",
+            {"OP_ID": "OP_INSTANCE_CHANGE_GROUP", "nodes": ["a", "b"]},
+        ),
+        (
             "gnt-instance migrate -f --non-live --cleanup -n node2 --allow-failover --ignore-ipolicy "
             "--ignore-hvversions --no-runtime-changes web1",
             {

@@ -67,7 +67,7 @@ COMMANDS = (
      (
       (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
-      (('--to',), 'target_groups', 'string', 'a node group they may go to', True, None, (), 'GROUP', True),
+      (('--to',), 'target_groups', 'list', 'a node group they may go to', True, None, (), 'GROUP', True),
       (('--sequential',), 'sequential', 'flag', 'one instance after the other', True, None, (), '', False),
       (('--force-failover',), 'force_failover', 'flag', 'stop instances and start them there, in place of live migration', True, None, (), '', False),
      ),

@@ -80,7 +80,7 @@ COMMANDS = (
      (
       (('--early-release',), 'early_release', 'flag', 'free locks before mirrors are in sync, where disks are mirrored', True, None, (), '', False),
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
-      (('--to',), 'target_groups', 'string', 'a node group it may go to', True, None, (), 'GROUP', True),
+      (('--to',), 'target_groups', 'list', 'a node group it may go to', True, None, (), 'GROUP', True),
       (('-n', '--node'), 'nodes', 'nodes', 'the nodes that it is to be on, of another node group', True, None, (), 'NODE[:SECONDARY]', False),
      ),
      (), '', '', True, 'OP_INSTANCE_CHANGE_GROUP', False, True, False, '', (), (), ()),

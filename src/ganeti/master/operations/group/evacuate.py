@@ -65,6 +65,7 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             "--to",
             option_help="a node group they may go to",
             subject="group",
+            kind="list",
             repeatable=True,
             metavar="GROUP",
         ),

@@ -67,6 +67,7 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
             "--to",
             option_help="a node group it may go to",
             subject="group",
+            kind="list",
             repeatable=True,
             metavar="GROUP",
         ),

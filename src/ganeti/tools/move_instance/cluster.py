@@ -175,6 +175,13 @@ class Job:
     def over(self) -> bool:
         return self._state().get("status") in FINAL_STATUSES
 
+    def succeeded(self) -> bool:
+        """Whether it is known to have ended well; never raises."""
+        try:
+            return self._state().get("status") == SUCCESS
+        except (PrerequisiteError, TransportError):
+            return False
+
     def wait(self, say: Callable[[str], None], enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait for its end, or until *enough*; raises `Stopped`, and `ExecutionError` for a job that failed."""
         rest_s = _FIRST_POLL_S

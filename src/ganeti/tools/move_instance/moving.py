@@ -99,7 +99,7 @@ class Move:
         thread.start()
         follow(sending, receiving)
         thread.join()
-        if failures:
+        if failures and not (sending.succeeded() and receiving.succeeded()):  # as when it was stopped too late
             others = "; ".join(str(err) for err in failures[1:])
             told = f"{failures[0]}" + (f" ({others})" if others else "")
             raise ExecutionError(told + self._where_it_is(new_name)) from failures[0]

@@ -21,7 +21,8 @@ class Told(Cluster):
     """A cluster whose jobs have ended, as *states* says by the path that submitted them."""
 
     def __init__(self, name: str, states: dict[str, list[dict[str, Any]]]) -> None:
-        super().__init__(Access(name), threading.Event(), lambda text: None)
+        self.stop = threading.Event()
+        super().__init__(Access(name), self.stop, lambda text: None)
         self.states = states
         self.has_none = False
         self.jobs: list[dict[str, Any]] = []
@@ -29,7 +30,10 @@ class Told(Cluster):
 
     def _ask(self, method: str, path: str, query: dict[str, Any], body: Any, *, tries: int) -> Any:
         if path.startswith("/2/jobs/"):
-            return self.jobs[int(path.rpartition("/")[2])]
+            job = self.jobs[int(path.rpartition("/")[2])]
+            if method == "DELETE":
+                job["status"] = job.pop("then")
+            return job
         for part, states in self.states.items():
             if path.endswith(part):
                 self.asked.append((part, body))
@@ -49,7 +53,12 @@ def failure(words: str) -> dict[str, Any]:
 
 
 def move(
-    receiving: list[dict[str, Any]], sending: list[dict[str, Any]], *, arrives: bool = True, **options: Any
+    receiving: list[dict[str, Any]],
+    sending: list[dict[str, Any]],
+    *,
+    arrives: bool = True,
+    stopped: bool = False,
+    **options: Any,
 ) -> tuple[Told, Told, list[str]]:
     source = Told(
         "one", {"info": [success({"web1": SOURCE})], "prepare-export": [success(PREPARED)], "export": sending}
@@ -58,7 +67,10 @@ def move(
     destination.has_none = not arrives
     said: list[str] = []
     fields = {"opportunistic_tries": 0, "opportunistic_delay_s": 0.0} | options
-    Move(source, destination, "web1", Wanted(), threading.Event(), said.append, **fields).run()
+    if stopped:
+        source.stop.set()
+        destination.stop.set()
+    Move(source, destination, "web1", Wanted(), source.stop, said.append, **fields).run()
     return source, destination, said
 
 
@@ -91,3 +103,12 @@ def test_an_instance_that_both_clusters_have_is_told() -> None:
     )
     with pytest.raises(ExecutionError, match=told):
         move([success([], WAITING)], [failure("no way")])
+
+
+def test_who_stops_it_is_told_whether_it_had_moved() -> None:
+    """The jobs may end well before they hear that they are cancelled."""
+    too_late = {"status": "running", "then": "success"}
+    move([success([], WAITING) | too_late], [success([True, [True]]) | too_late], stopped=True)
+    in_time = {"status": "running", "then": "canceled"}
+    with pytest.raises(ExecutionError, match="Stopped"):
+        move([success([], WAITING) | in_time], [success([]) | in_time], stopped=True, arrives=False)

@@ -14,7 +14,7 @@ from ganeti.bootstrap.file_set import FileSet, missing_directories
 from ganeti.bootstrap.joining_record import Before, JoiningRecord, end_holder, remove_unfinished
 from ganeti.bootstrap.leave import forget_cluster
 from ganeti.bootstrap.machine import Machine
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf
 
 NODE_DAEMON = "ganeti-noded"
 ANSWERING_DAEMONS = ("ganeti-confd", "ganeti-mond")
@@ -65,8 +65,7 @@ class Attempt:
 
     def ask_cluster(self) -> None:
         """From now on the cluster may take the machine in, whatever becomes of this process."""
-        master = read_if_there(self._machine.paths.ssconf_file("master_node")) or b""
-        self._record.mark("asked", time.time(), master.decode(errors="replace").strip())
+        self._record.mark("asked", time.time(), ssconf(self._machine.paths, "master_node"))
 
     def leave(self) -> None:
         """End without knowing what the cluster says."""

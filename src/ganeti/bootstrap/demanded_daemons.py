@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from ganeti.base.names import is_named
 from ganeti.base.paths import Paths
+from ganeti.system.ssconf import ssconf_words
 
 BY_CLUSTER = ("ganeti-kvmd", "ganeti-metad")
 """The cluster's values, or what they have to do, say whether they are to run."""
@@ -25,27 +26,19 @@ def demanded(paths: Paths, own_name: str) -> list[str]:
     wanted = ["ganeti-metad"] if os.path.exists(f"{paths.run_dir}/metad.json") else []
     if any(name.endswith(".json") for name in _names(f"{paths.run_dir}/mirror")):
         wanted.append("ganeti-mirrord")
-    if _words(paths, "enabled_user_shutdown") != ["True"] or not _is_vm_capable(paths, own_name):
+    if ssconf_words(paths, "enabled_user_shutdown") != ["True"] or not _is_vm_capable(paths, own_name):
         return wanted
-    hypervisors = [f"ganeti-{name}d" for name in _words(paths, "hypervisor_list")]
+    hypervisors = [f"ganeti-{name}d" for name in ssconf_words(paths, "hypervisor_list")]
     return [*wanted, *(daemon for daemon in hypervisors if daemon in BY_CLUSTER)]
 
 
 def _is_vm_capable(paths: Paths, own_name: str) -> bool:
-    unable = [word.removesuffix("=False") for word in _words(paths, "node_vm_capable") if word.endswith("=False")]
+    unable = [word.removesuffix("=False") for word in ssconf_words(paths, "node_vm_capable") if word.endswith("=False")]
     return not any(is_named(own_name, name) for name in unable)
 
 
 def _names(directory: str) -> Collection[str]:
     try:
         return os.listdir(directory)
-    except OSError:
-        return []
-
-
-def _words(paths: Paths, key: str) -> Collection[str]:
-    try:
-        with open(paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
-            return file.read().split()
     except OSError:
         return []

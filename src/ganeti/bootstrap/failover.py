@@ -36,6 +36,7 @@ from ganeti.model.node_calls.replica import CopyAnswer, Promise, ReplicaMembers
 from ganeti.model.objects import Cluster, Node
 from ganeti.system.accounts import RUN_DIR_MODE
 from ganeti.system.files import open_among_others
+from ganeti.system.ssconf import ssconf
 from ganeti.wire.framing_sync import ask
 from ganeti.wire.ssconf import read_lines
 
@@ -151,21 +152,13 @@ def _read_database(path: str) -> Copy:
 
 
 def _no_copy(paths: Paths, hostname: str, why: str) -> PrerequisiteError:
-    candidates = [name for name in read_lines(_ssconf(paths, "master_candidates")) if not is_named(hostname, name)]
-    candidates = [name for name in candidates if name != _ssconf(paths, "master_node").strip()]
+    candidates = [name for name in read_lines(ssconf(paths, "master_candidates")) if not is_named(hostname, name)]
+    candidates = [name for name in candidates if name != ssconf(paths, "master_node")]
     where = " or ".join(sorted(candidates)) or "a master candidate, of which the master has none beside itself"
     return PrerequisiteError(
         f"{hostname} has no copy of the cluster to go on with ({why}): run gnt-cluster master-failover on {where}",
         WRONG_STATE,
     )
-
-
-def _ssconf(paths: Paths, key: str) -> str:
-    try:
-        with open(paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
 
 
 class NodesByCalls:

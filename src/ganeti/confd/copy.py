@@ -18,6 +18,7 @@ from ganeti.base.paths import Paths
 from ganeti.confd.picture import Picture, read
 from ganeti.system.directory_watch import DirectoryWatch
 from ganeti.system.event_loop import Background
+from ganeti.system.ssconf import ssconf_words
 
 LOOK_S = 17.0
 """How often it is looked without being told, as in 3.1."""
@@ -129,6 +130,5 @@ class Copy:
 
     def _check_candidate(self) -> None:
         """A node that is candidate no more keeps an old copy for a while."""
-        with open(self._paths.ssconf_file("master_candidates"), encoding="utf-8", errors="replace") as file:
-            if self._node_name not in file.read().split():
-                raise NoCopyError(f"node {self._node_name} is no master candidate")
+        if self._node_name not in ssconf_words(self._paths, "master_candidates"):
+            raise NoCopyError(f"node {self._node_name} is no master candidate")

@@ -9,7 +9,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.system.accounts import SOCKET_DIR_MODE
 from ganeti.system.daemonize import DaemonRefused
 from ganeti.system.environment import Environment
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf
 
 
 def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
@@ -20,9 +20,8 @@ def check_node(environment: Environment, *, by_ssconf: bool = True) -> None:
     paths = environment.paths
     if not os.path.exists(paths.config_file) and not os.path.exists(paths.config_database):
         raise DaemonRefused("this machine is in no cluster: create one with gnt-cluster init", EXIT_NO_CLUSTER)
-    master = read_if_there(paths.ssconf_file("master_node"))
-    if by_ssconf and master is not None and not is_master(paths, environment.hostname):
-        check_named(environment, master.decode(errors="replace").strip())
+    if by_ssconf and os.path.exists(paths.ssconf_file("master_node")) and not is_master(paths, environment.hostname):
+        check_named(environment, ssconf(paths, "master_node"))
     for directory, mode in ((paths.socket_dir, SOCKET_DIR_MODE), (paths.livelock_dir, 0o750)):
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)

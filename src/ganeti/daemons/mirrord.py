@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ganeti.base.paths import Paths
-from ganeti.daemons.node_daemon import cluster_key, options_of, ssconf_words
+from ganeti.daemons.node_daemon import cluster_key, options_of
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
@@ -17,6 +17,7 @@ from ganeti.node.storage.mirror.requests import PORT
 from ganeti.noded.access import own_name
 from ganeti.system.daemonize import Daemon, run_daemon
 from ganeti.system.environment import any_address
+from ganeti.system.ssconf import ssconf_words
 from ganeti.system.tls import ServerFiles, server_context
 from ganeti.system.unix_socket import allow_many_connections
 

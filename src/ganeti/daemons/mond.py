@@ -10,7 +10,7 @@ import ganeti.node.hypervisors
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient
-from ganeti.daemons.node_daemon import ClusterKey, options_of, ssconf_words
+from ganeti.daemons.node_daemon import ClusterKey, options_of
 from ganeti.mond.answers import PORT, answer
 from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.mond.cluster import ConfdView
@@ -28,6 +28,7 @@ from ganeti.system.environment import any_address
 from ganeti.system.event_loop import Background
 from ganeti.system.flight_record import FlightRecord
 from ganeti.system.http_server import HttpServer
+from ganeti.system.ssconf import ssconf_words
 from ganeti.wire.confd import PORT as CONFD_PORT
 
 NAME = "ganeti-mond"

@@ -79,12 +79,3 @@ class ClusterKey:
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns
-
-
-def ssconf_words(paths: Paths, key: str) -> list[str]:
-    """The words of one of the node's ssconf files; none where it is not there."""
-    try:
-        with open(paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
-            return file.read().split()
-    except OSError:
-        return []

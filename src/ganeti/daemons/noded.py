@@ -17,7 +17,6 @@ from ganeti.base.clocks import SENT_AT
 from ganeti.base.errors import ParameterError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.bootstrap.machine import Machine, has_joining
-from ganeti.daemons.node_daemon import ssconf_words
 from ganeti.daemons.noded_options import NAME, check, make_parser
 from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates, own_name
@@ -32,6 +31,7 @@ from ganeti.system.daemonize import Daemon, parse_options, run_daemon
 from ganeti.system.environment import Environment, any_address, read_environment
 from ganeti.system.event_loop import Background
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
+from ganeti.system.ssconf import ssconf_words
 from ganeti.system.tls import ServerFiles, server_context
 from ganeti.system.tracing import Tracing
 from ganeti.system.unix_socket import UnixServer

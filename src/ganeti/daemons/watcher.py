@@ -29,6 +29,7 @@ from ganeti.system.accounts import LOG_DIR_MODE, make_shared_directory
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.files import read_if_there
 from ganeti.system.logs import set_up_logs
+from ganeti.system.ssconf import ssconf
 
 NAME = "ganeti-watcher"
 DEFAULT_JOB_AGE = "6h"
@@ -158,7 +159,7 @@ def _finish_take_over(environment: Environment) -> int | None:
 
 def _maintain_node(paths: Paths) -> None:
     """Where the cluster wants it, end what runs on this node although it was given up."""
-    if (read_if_there(paths.ssconf_file("maintain_node_health")) or b"").strip() != b"True":
+    if ssconf(paths, "maintain_node_health") != "True":
         return
     import asyncio  # seldom needed, and slow to import
 

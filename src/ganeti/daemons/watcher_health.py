@@ -13,9 +13,10 @@ from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient, SilentError
-from ganeti.daemons.node_daemon import cluster_key, ssconf_words
+from ganeti.daemons.node_daemon import cluster_key
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.world import RealNodeWorld
+from ganeti.system.ssconf import ssconf_words
 from ganeti.wire.confd import PORT, Kind, Role
 
 _log = logging.getLogger(__name__)

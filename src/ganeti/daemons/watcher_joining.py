@@ -16,8 +16,9 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.attempt import NODE_DAEMON, Attempt, take_back_interrupted
 from ganeti.bootstrap.machine import Machine
 from ganeti.calls.confd_client import ConfdClient, SilentError
-from ganeti.daemons.node_daemon import cluster_key, ssconf_words
+from ganeti.daemons.node_daemon import cluster_key
 from ganeti.noded.access import own_name
+from ganeti.system.ssconf import ssconf_words
 from ganeti.wire.confd import PORT, Kind
 
 JOB_WITHIN_S = 3600.0

@@ -29,6 +29,7 @@ from ganeti.daemons.watcher_group import EXIT_WATCHED, GROUP_STATUS, GroupWork
 from ganeti.model.node_calls.mastership import NodeActivateMasterIp
 from ganeti.system.files import read_if_there, write_atomically
 from ganeti.system.forking import fork
+from ganeti.system.ssconf import ssconf
 from ganeti.system.tls import former_certificates
 from ganeti.wire.framing_sync import ask
 
@@ -164,7 +165,7 @@ class MasterWork:
 
     def _ensure_address(self) -> None:
         """After a power-on nobody else brings the cluster's address up; taken down on purpose it stays so."""
-        ip = self._ssconf("master_ip")
+        ip = ssconf(self._paths, "master_ip")
         if self._paths.root or not ip or owns(ip) or os.path.exists(self._paths.given_up_address_file):
             return
         from ganeti.noded.master_ending import master_address, uses_script  # seldom needed, and slow to import
@@ -172,8 +173,10 @@ class MasterWork:
         address = master_address(self._paths)
         if address is None:
             return
-        primary = dict(line.split(" ", 1) for line in self._ssconf("node_primary_ips").splitlines() if " " in line)
-        own = primary.get(self._ssconf("master_node"))
+        primary = dict(
+            line.split(" ", 1) for line in ssconf(self._paths, "node_primary_ips").splitlines() if " " in line
+        )
+        own = primary.get(ssconf(self._paths, "master_node"))
         if own is None:
             return
         request = NodeActivateMasterIp(master=address, use_external_mip_script=uses_script(self._paths))
@@ -248,10 +251,7 @@ class MasterWork:
                         os.unlink(f"{directory}/{name}")
 
     def _groups(self) -> list[str]:
-        return [line.split(" ", 1)[0] for line in self._ssconf("nodegroups").splitlines() if line.strip()]
-
-    def _ssconf(self, key: str) -> str:
-        return (read_if_there(self._paths.ssconf_file(key)) or b"").decode(errors="replace").strip()
+        return [line.split(" ", 1)[0] for line in ssconf(self._paths, "nodegroups").splitlines() if line.strip()]
 
     def _luxi(self, method: str, *arguments: Any) -> Any:
         return ask(self._paths.luxi_socket, ANSWER_WITHIN_S + WAIT_S, method, *arguments)

@@ -14,6 +14,7 @@ from ganeti.base.errors import CommandError, HooksAbort
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.programs import Phase
 from ganeti.ports.node_world import NodeWorld
+from ganeti.system.ssconf import ssconf
 
 HOOKS_VERSION = "2"
 SKIPPED, FAILED, SUCCEEDED = 0, 1, 2
@@ -99,8 +100,8 @@ class OwnHooks:
             "HOOKS_VERSION": HOOKS_VERSION,
             "HOOKS_PHASE": phase,
             "HOOKS_PATH": self._path,
-            "CLUSTER": self._ssconf("cluster_name"),
-            "MASTER": self._ssconf("master_node"),
+            "CLUSTER": ssconf(self._world.paths, "cluster_name"),
+            "MASTER": ssconf(self._world.paths, "master_node"),
             "DATA_DIR": _DATA_DIR,
         }
         if self._op_code:
@@ -111,13 +112,6 @@ class OwnHooks:
         for script, output in failed:
             self._world.log(f"hook {script} failed: {' / '.join(output.splitlines())}")
         return failed
-
-    def _ssconf(self, key: str) -> str:
-        try:
-            with open(self._world.paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
-                return file.read().strip()
-        except OSError:
-            return ""
 
 
 async def _run(world: NodeWorld, path: str, script: str, env: Mapping[str, str], timeout_s: float) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from ganeti.base.paths import Paths
 from ganeti.model.node_calls.certificates import RENEWED
 from ganeti.system.boot import boot_identity
 from ganeti.system.files import write_atomically
+from ganeti.system.ssconf import ssconf_words
 from ganeti.system.tls import certificate_digest, same_digest
 
 SPARED_FOR_S = 86400.0
@@ -195,11 +196,7 @@ def own_name(paths: Paths) -> str:
     if given:
         return given
     name = socket.gethostname()
-    try:
-        with open(paths.ssconf_file("node_list"), encoding="utf-8", errors="replace") as file:
-            nodes = [line.strip() for line in file]
-    except FileNotFoundError:
-        nodes = []
+    nodes = ssconf_words(paths, "node_list")
     if name in nodes:
         return name
     longer = [node for node in nodes if node.startswith(f"{name}.")]

@@ -16,7 +16,7 @@ from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.node.state import NodeState
 from ganeti.node.storage.held_images import LostImages, look
 from ganeti.node.storage.interface import Supersedes
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf_words
 
 IDLE_S = 5.0
 """From one look to the next while nothing is in use that could be lost."""
@@ -112,5 +112,5 @@ def enabled_hypervisors(state: NodeState) -> list[Hypervisor]:
 
 
 def _hypervisor_names(paths: Paths) -> list[str]:
-    words = (read_if_there(paths.ssconf_file("hypervisor_list")) or b"").decode("utf-8", "replace").split()
+    words = ssconf_words(paths, "hypervisor_list")
     return [name for name in words if name in Hypervisor.registry]

@@ -26,6 +26,7 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system.daemonize import DEPOSED
 from ganeti.system.files import read_if_there
 from ganeti.system.pid_files import living_process
+from ganeti.system.ssconf import ssconf
 
 MASTER_DAEMONS = ("ganeti-maintd", "ganeti-luxid", "ganeti-wconfd")
 """In the order in which they are ended. A ganeti-rapi stays: where it is not on the master, it passes requests on."""
@@ -169,12 +170,8 @@ async def give_up_address(paths: Paths) -> None:
 
 def master_address(paths: Paths) -> MasterAddress | None:
     """The cluster's address as ssconf has it; None where there is none."""
-
-    def value(key: str) -> str:
-        return (read_if_there(paths.ssconf_file(key)) or b"").decode(errors="replace").strip()
-
     ip, netdev, netmask, family = (
-        value(key) for key in ("master_ip", "master_netdev", "master_netmask", "primary_ip_family")
+        ssconf(paths, key) for key in ("master_ip", "master_netdev", "master_netmask", "primary_ip_family")
     )
     if not ip or not netdev or not netmask.isdigit():
         return None

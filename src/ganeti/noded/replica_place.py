@@ -17,7 +17,7 @@ from ganeti.node.ssconf import NewestSsconf
 from ganeti.noded.replica_queue import ReplicaQueue
 from ganeti.ports.replica import DAMAGED
 from ganeti.stores.replica_fault import ReplicaFaultError
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf
 
 if TYPE_CHECKING:
     from ganeti.noded.replica_copy import ReplicaCopy
@@ -114,8 +114,7 @@ class ReplicaPlace:
 
     async def named_master(self) -> str:
         """Whom ssconf names; empty where it names nobody."""
-        data = await self.in_turn(read_if_there, self._paths.ssconf_file("master_node"))
-        return (data or b"").decode(errors="replace").strip()
+        return await self.in_turn(ssconf, self._paths, "master_node")
 
     async def in_turn(self, work: Callable[..., Result], *arguments: Any) -> Result:
         if self._thread is None:

@@ -24,6 +24,7 @@ from ganeti.rapi.answers import RequestRefused, refused
 from ganeti.rapi.asked import refuse_other_sites
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import Door, HttpReply, HttpRequest
+from ganeti.system.ssconf import ssconf
 
 _PASSED: Final = "X-Ganeti-Forwarded-By"
 _CLIENT: Final = "X-Ganeti-Forwarded-For"
@@ -70,7 +71,7 @@ class Forwarder:
             return refused(RequestRefused(502, "This node is not the master: a failover may be under way"))
         try:
             refuse_other_sites(request)
-            address = self._read("master_ip")
+            address = ssconf(self._paths, "master_ip")
             added = {_PASSED: self._hostname, _CLIENT: request.peer, _SIGNED: self._signature(request, request.peer)}
             return await self._relay.send(request, address, self._port, added)
         except RequestRefused as refusal:
@@ -113,7 +114,7 @@ class Forwarder:
     def _is_node(self, peer: str) -> bool:
         address = _address(peer)
         try:
-            lines = self._read("node_primary_ips").splitlines()
+            lines = ssconf(self._paths, "node_primary_ips").splitlines()
         except OSError:
             return False
         return address is not None and any(_address(line.rpartition(" ")[2]) == address for line in lines)
@@ -128,14 +129,10 @@ class Forwarder:
             return False
         seen = (state.st_ino, state.st_mtime_ns)
         if seen != self._seen:
-            master = self._read("master_node")
+            master = ssconf(self._paths, "master_node")
             self._seen = seen
             self._elsewhere = bool(master) and master.partition(".")[0] != self._hostname.partition(".")[0]
         return self._elsewhere
-
-    def _read(self, key: str) -> str:
-        with open(self._paths.ssconf_file(key), encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ganeti.base.names import is_named
 from ganeti.base.paths import Paths
+from ganeti.system.ssconf import ssconf
 
 _ANY_ADDRESS = {"2": "0.0.0.0", "10": "::"}
 """By the address family of the cluster, as ssconf has it."""
@@ -32,9 +33,4 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
 
 def any_address(paths: Paths) -> str:
     """What a daemon listens on unless it is told otherwise: all addresses, of IPv6 too where the cluster has it."""
-    try:
-        with open(paths.ssconf_file("primary_ip_family"), encoding="utf-8", errors="replace") as file:
-            family = file.read().strip()
-    except OSError:
-        family = ""
-    return _ANY_ADDRESS.get(family, _ANY_ADDRESS["2"])
+    return _ANY_ADDRESS.get(ssconf(paths, "primary_ip_family"), _ANY_ADDRESS["2"])

@@ -19,6 +19,7 @@ from ganeti.master.config.invariants import verify_all
 from ganeti.model.configuration import Configuration
 from ganeti.node.catalogue import build_catalogue
 from ganeti.system.files import write_atomically
+from ganeti.system.ssconf import ssconf
 
 NAME = "cfgupgrade"
 _MODE = 0o640
@@ -101,11 +102,9 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _check_master(paths: Paths, *, ignore: bool) -> None:
-    try:
-        with open(paths.ssconf_file("master_node"), encoding="utf-8", errors="replace") as file:
-            master = file.read().strip()
-    except FileNotFoundError:
+    if not os.path.exists(paths.ssconf_file("master_node")):
         return
+    master = ssconf(paths, "master_node")
     hostname = os.environ.get("GANETI_HOSTNAME") or os.uname().nodename
     if not ignore and master.partition(".")[0] != hostname.partition(".")[0]:
         raise PrerequisiteError(

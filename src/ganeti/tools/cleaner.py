@@ -18,8 +18,8 @@ from contextlib import suppress
 from ganeti.base.errors import refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.system.environment import Environment, read_environment
-from ganeti.system.files import read_if_there
 from ganeti.system.logs import set_up_logs
+from ganeti.system.ssconf import ssconf
 
 NAME = "ganeti-cleaner"
 KEPT_S = 21 * 86400.0
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _clean(environment: Environment, what: str, before_s: float) -> int:
     """Gives the exit status: what cannot be removed is named, and keeps nothing else from being removed."""
     paths = environment.paths
-    master = (read_if_there(paths.ssconf_file("master_node")) or b"").decode(errors="replace").strip()
+    master = ssconf(paths, "master_node")
     is_master = environment.is_named(master)
     found = _of_node(paths) if what == "node" else iter(())
     jobs = _archived(paths) if is_master == (what == "master") else iter(())

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from ganeti.base.addresses import split_host_and_port
@@ -15,6 +14,7 @@ from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.calls.confd_client import ConfdClient, SilentError
 from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf_words
 from ganeti.wire.confd import PORT, Kind
 
 QUERY, CLIENT = "query-config", "confd-client"
@@ -106,12 +106,7 @@ def _places(address: str | None, paths: Paths) -> list[tuple[str, int]]:
             return [split_host_and_port(address, PORT)]
         except ValueError as err:
             raise TransportError(f"'{address}' is no address of a ConfD ({err})") from err
-    addresses: list[str] = []
-    with (
-        suppress(OSError),
-        open(paths.ssconf_file("master_candidates_ips"), encoding="utf-8", errors="replace") as file,
-    ):
-        addresses = file.read().split()
+    addresses = ssconf_words(paths, "master_candidates_ips")
     if not addresses:
         raise TransportError("No master candidate is known on this machine: name the address of one with --address")
     return [(found, PORT) for found in addresses]

@@ -23,6 +23,7 @@ from ganeti.system import accounts
 from ganeti.system.accounts import RUN_DIR_MODE
 from ganeti.system.files import open_among_others
 from ganeti.system.pid_files import living_process, remove_unless_held
+from ganeti.system.ssconf import ssconf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,11 +173,7 @@ class Node:
 
     def is_master(self) -> bool:
         """True if this node's own files say it is the master; the daemons then look closer themselves."""
-        try:
-            with open(self.paths.ssconf_file("master_node"), encoding="utf-8", errors="replace") as file:
-                master = file.read().strip()
-        except OSError:
-            master = ""
+        master = ssconf(self.paths, "master_node")
         if master and is_named(self.name, master):
             return True
         from ganeti.bootstrap.own_mastership import is_master

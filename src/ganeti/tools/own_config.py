@@ -10,13 +10,14 @@ from pathlib import Path
 
 from ganeti.base.paths import Paths
 from ganeti.node.collectors.owners import Owned, of_config
+from ganeti.system.ssconf import ssconf, ssconf_words
 
 
 def owners_by_own_config(paths: Paths, node: str) -> Owned | None:
     """What instances have on this node, which the cluster knows by the name *node*; None where it is not known."""
     try:
-        candidates = Path(paths.ssconf_file("master_candidates")).read_text(encoding="utf-8").split()
-        cluster = Path(paths.ssconf_file("cluster_name")).read_text(encoding="utf-8").strip()
+        candidates = ssconf_words(paths, "master_candidates")
+        cluster = ssconf(paths, "cluster_name")
         if node not in candidates or not cluster:
             return None
         config = json.loads(Path(paths.config_file).read_bytes())

@@ -26,6 +26,7 @@ from ganeti.node.actions.registry import answers
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
+from ganeti.system.ssconf import ssconf_words
 from ganeti.system.tls import former_certificates
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ async def forget_former(node: NodeState, asked: ForgetFormer) -> None:
 
 
 def _admitted(node: NodeState) -> list[str]:
-    lines = (read_text(node.paths.ssconf_file("master_candidates_certs")) or "").split()
+    lines = ssconf_words(node.paths, "master_candidates_certs")
     return [line.partition("=")[2] for line in lines]
 
 

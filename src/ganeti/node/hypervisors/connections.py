@@ -16,7 +16,7 @@ from ganeti.base.paths import Paths
 from ganeti.model.communication import METADATA_ADDRESS, is_communication
 from ganeti.model.node_requests import NicSpec
 from ganeti.ports.node_world import NodeWorld
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf
 
 if TYPE_CHECKING:
     from pyroute2 import AsyncIPRoute
@@ -67,7 +67,7 @@ async def address_of(interface: str, paths: Paths, version: int = 0) -> str:
     With version 0 it is one of the cluster's primary kind, or where the interface has none, of the other kind. It is
     never the cluster's own, which leaves the node when another one becomes the master.
     """
-    clusters = (read_if_there(paths.ssconf_file("master_ip")) or b"").decode(errors="replace").strip()
+    clusters = ssconf(paths, "master_ip")
     async with _open_links() as links:
         index = await _index(links, interface)
         if index is None:
@@ -86,8 +86,7 @@ async def address_of(interface: str, paths: Paths, version: int = 0) -> str:
 def _families(paths: Paths, version: int) -> list[socket.AddressFamily]:
     if version:
         return [socket.AF_INET6 if version == 6 else socket.AF_INET]
-    words = (read_if_there(paths.ssconf_file("primary_ip_family")) or b"").split()
-    is_6 = words == [b"%d" % socket.AF_INET6]
+    is_6 = ssconf(paths, "primary_ip_family") == str(int(socket.AF_INET6))
     return [socket.AF_INET6, socket.AF_INET] if is_6 else [socket.AF_INET, socket.AF_INET6]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.terminal import SPEAKER
+from ganeti.system.ssconf import ssconf
 from ganeti.tools.cluster_backup import making, restoring
 from ganeti.tools.cluster_backup.archive import Manifest, shown_time
 
@@ -47,8 +48,7 @@ def _make(paths: Paths, options: argparse.Namespace) -> int:
         raise PrerequisiteError("--keep takes a number from 1 up, and a directory instead of a file", WRONG_INPUT)
     directory = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
-        with open(paths.ssconf_file("cluster_name"), encoding="utf-8", errors="replace") as file:
-            path = f"{path.rstrip('/')}/{making.file_name(file.read().strip())}"
+        path = f"{path.rstrip('/')}/{making.file_name(ssconf(paths, 'cluster_name'))}"
     elif not os.path.isdir(directory):
         raise PrerequisiteError(f"There is no directory {directory}: make it, or name another place", WRONG_INPUT)
     manifest = making.make(paths, path)

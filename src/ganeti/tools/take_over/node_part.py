@@ -17,7 +17,7 @@ from ganeti.bootstrap.machine import Machine
 from ganeti.node.hypervisors.interface import Adopted, Hypervisor
 from ganeti.node.storage.interface import DiskTemplate
 from ganeti.noded.world import RealNodeWorld
-from ganeti.system.files import read_if_there
+from ganeti.system.ssconf import ssconf
 from ganeti.tools.ensure_dirs import ensure
 from ganeti.tools.take_over.kept_files import KeptFiles
 from ganeti.tools.take_over.messages import BEFORE, NO_NODE, TAKEN, Done, GiveBack, Guest, Look, Seen, Take
@@ -46,7 +46,7 @@ class NodePart:
 
     def look(self, wanted: Look) -> Seen:
         problems, remarks, running = [], [], []
-        name = (read_if_there(self._paths.ssconf_file("cluster_name")) or b"").decode().strip()
+        name = ssconf(self._paths, "cluster_name")
         if name and name != wanted.cluster_name:
             problems.append(f"this machine is a node of the cluster {name}")
         try:

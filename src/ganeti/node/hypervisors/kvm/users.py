@@ -17,6 +17,7 @@ from ganeti.node.hypervisors.kvm import process
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.system.files import write_atomically
+from ganeti.system.ssconf import ssconf_words
 
 USER, POOL = "user", "pool"
 
@@ -74,11 +75,7 @@ def _give(disks: Sequence[AttachedDisk], uid: int, gid: int) -> None:
 
 
 def pool_of(paths: Paths) -> list[list[int]]:
-    try:
-        with open(paths.ssconf_file("uid_pool"), encoding="utf-8", errors="replace") as file:
-            return uid_pool.read(file.read().split())
-    except FileNotFoundError:
-        return []
+    return uid_pool.read(ssconf_words(paths, "uid_pool"))
 
 
 def _taken(places: Places, name: str) -> set[int]:

@@ -5,8 +5,10 @@ And what `make check` leaves to `make test` is marked.
 """
 
 import gc
+import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in thorough:
             item.add_marker("thorough")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Programs that a test calls in this process set the umask for themselves, not for the tests after it."""
+    umask = os.umask(0)
+    os.umask(umask)
+    try:
+        return (yield)
+    finally:
+        os.umask(umask)
 
 
 def pytest_collection() -> None:

@@ -72,7 +72,7 @@ def test_help_names_every_word(simulate):
 def test_a_plan_that_fails_is_made_short(simulate, tmp_path):
     plan = tmp_path / "long.plan"
     plan.write_text(
-        "nodes 3\nseed 3\nfor 20\n1 user lets nothing happen\n2 user starts two\n5 node1 is cut off\n"
+        "nodes 3\nseed 1\nfor 20\n1 user lets nothing happen\n2 user starts two\n5 node1 is cut off\n"
         "5.8 user sets limit 9\n6 the clock of node3 is wrong by 30\n8 node1 loses power\n"
         "12 administrator fails over to node2\n"
     )

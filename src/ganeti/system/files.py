@@ -77,9 +77,8 @@ def replaced(
         if is_made:
             os.unlink(temporary)
         if isinstance(err, OSError) and err.filename in (None, temporary):
-            err.filename = (
-                path  # a write does not say which file it was of, and the other name means nothing to anybody
-            )
+            # A write does not say which file it was of, and the other name means nothing to anybody.
+            err.filename = path
         raise
     if durable:
         sync_directory(directory)

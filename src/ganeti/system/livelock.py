@@ -54,7 +54,7 @@ def _open_and_lock(path: str) -> int:
     """Give the locked descriptor, or -1 if the file was cleaned up between the two steps: then make it again."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
     try:
-        _lock(descriptor)
+        lock_past_probes(descriptor, pass_s=_PROBES_PASS_S, every_s=_PROBE_S)
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     except BlockingIOError as err:
@@ -66,16 +66,16 @@ def _open_and_lock(path: str) -> int:
     return -1
 
 
-def _lock(descriptor: int) -> None:
+def lock_past_probes(descriptor: int, *, pass_s: float, every_s: float) -> None:
     """Lock, and let pass who only probes at this very moment; raises `BlockingIOError` if the file is really held."""
-    deadline = time.monotonic() + _PROBES_PASS_S
+    deadline = time.monotonic() + pass_s
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise
-        time.sleep(_PROBE_S)
+        time.sleep(every_s)
 
 
 def is_alive(path: str) -> bool:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What says that a daemon runs: its pid file, and for those of the master a lock that no file's removal takes away."""
 
-import fcntl
 import os
-import time
 from contextlib import suppress
 
 from ganeti.base.errors import EXIT_FAILURE, GanetiError
 from ganeti.system.accounts import RUN_DIR_MODE, make_shared_directory
 from ganeti.system.files import open_among_others
+from ganeti.system.livelock import lock_past_probes
 
 _LOOKS_PASS_S = 0.2
 _LOOK_S = 0.002
@@ -117,12 +116,5 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock, and let pass who only looks whether the daemon runs; raises `BlockingIOError` if one does."""
-    deadline = time.monotonic() + _LOOKS_PASS_S
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(_LOOK_S)
+    """Raises `BlockingIOError` if a daemon has it, not only a process that looks whether one runs."""
+    lock_past_probes(descriptor, pass_s=_LOOKS_PASS_S, every_s=_LOOK_S)

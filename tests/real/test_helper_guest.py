@@ -85,7 +85,7 @@ def image(guest_image: guest.GuestImage, tmp_path: Path) -> Path:
 def bootable(guest_image: guest.GuestImage, tmp_path: Path, init: bytes) -> Path:
     """A disk that a BIOS boots from: the heartbeat guest's kernel with another first program."""
     tools = boot_loader()
-    archive = guest._Archive()
+    archive = guest.Archive()
     archive.add("init", stat.S_IFREG | 0o755, init)
     first = guest_image.initrd.read_bytes()  # the kernel looks for a second archive at a multiple of four bytes
     (tmp_path / "initrd").write_bytes(first + bytes(-len(first) % 4) + archive.finish())

@@ -9,7 +9,7 @@ from ganeti.tools.testbed import guest
 
 
 def test_the_archive_unpacks_to_what_was_added(tmp_path):
-    archive = guest._Archive()
+    archive = guest.Archive()
     archive.add("bin", stat.S_IFDIR | 0o755)
     archive.add("bin/tool", stat.S_IFREG | 0o755, b"#!/bin/sh\n")
     archive.add("bin/alias", stat.S_IFLNK | 0o777, b"tool")

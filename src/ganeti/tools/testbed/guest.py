@@ -132,7 +132,7 @@ def _kernel_of(package: Path) -> Path:
 def _initrd(package: Path) -> bytes:
     if not BUSYBOX.exists():
         raise CommandError(f"{BUSYBOX} is missing; install the package busybox-static")
-    archive = _Archive()
+    archive = Archive()
     for directory in ("bin", "dev", "proc", "sys", "run", "tmp", "modules", "etc"):
         archive.add(directory, stat.S_IFDIR | 0o755)
     archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
@@ -158,7 +158,7 @@ def _modules(package: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, stripped.read_bytes()
 
 
-class _Archive:
+class Archive:
     """A cpio archive in the ``newc`` form the kernel unpacks."""
 
     def __init__(self) -> None:

@@ -15,13 +15,13 @@ from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.model.communication import METADATA_ADDRESS, is_communication
 from ganeti.model.node_requests import NicSpec
+from ganeti.node.hypervisors import switch
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.ssconf import ssconf
 
 if TYPE_CHECKING:
     from pyroute2 import AsyncIPRoute
 
-_OVS = "/usr/bin/ovs-vsctl"
 _MAIN_TABLE = 254
 _SCOPE_LINK = 253
 _DUPLICATE, _TENTATIVE = 0x08, 0x40
@@ -32,25 +32,22 @@ async def connect(world: NodeWorld, script: str, instance: str, tags: Sequence[s
 
     Raises `HypervisorError` naming what is missing.
     """
+    scripted = os.access(script, os.X_OK) and not is_communication(nic)
+    if scripted or nic.mode != "openvswitch":
+        await switch.leave(world, device)  # a port that an earlier device of this name has left
     if is_communication(nic):
         await _serve_metadata(nic, device)
-    elif os.access(script, os.X_OK):
+    elif scripted:
         await _run_script(world, script, instance, tags, nic, device)
     elif nic.mode == "bridged":
         await _join_bridge(nic, device)
     elif nic.mode == "routed":
         await _route(nic, device)
     elif nic.mode == "openvswitch":
-        await _join_switch(world, nic, device)
+        await switch.join(world, nic, device)
+        await _bring_up(device)
     else:
         raise HypervisorError(f"NIC {nic.index} has mode '{nic.mode}': there are bridged, routed and openvswitch")
-
-
-async def leave_switch(world: NodeWorld, device: str) -> None:
-    """Undo what a device in a switch leaves behind although it is gone: its port."""
-    if os.access(_OVS, os.X_OK):
-        with contextlib.suppress(CommandError):
-            await world.run([_OVS, "--if-exists", "del-port", device], timeout_s=20)
 
 
 def _open_links() -> "AsyncIPRoute":
@@ -119,7 +116,8 @@ async def _join_bridge(nic: NicSpec, device: str) -> None:
 
     async with _open_links() as links:
         bridge = await _required(links, nic.link, "The bridge")
-        if not await _is_bridge(links, bridge):
+        info = await _attribute(links, bridge, "IFLA_LINKINFO")
+        if info is None or info.get_attr("IFLA_INFO_KIND") != "bridge":
             raise HypervisorError(f"The link '{nic.link}' of NIC {nic.index} is not a bridge")
         index = await _required(links, device, "The device")
         try:
@@ -130,7 +128,7 @@ async def _join_bridge(nic: NicSpec, device: str) -> None:
         except NetlinkError as err:
             raise HypervisorError(f"Cannot put {device} into the bridge '{nic.link}': {err}") from err
         if nic.vlan:
-            await _join_vlans(links, index, nic)
+            await _join_vlans(links, index, nic, info.get_attr("IFLA_INFO_DATA"))
 
 
 def outer_mac(mac: str) -> str:
@@ -141,34 +139,30 @@ def outer_mac(mac: str) -> str:
     return "fe" + mac[2:]
 
 
-async def _is_bridge(links: "AsyncIPRoute", index: int) -> bool:
-    info = await _attribute(links, index, "IFLA_LINKINFO")
-    return info is not None and info.get_attr("IFLA_INFO_KIND") == "bridge"
+async def _join_vlans(links: "AsyncIPRoute", index: int, nic: NicSpec, bridge: Any) -> None:
+    """``.N`` access port, ``:N:M`` trunk, ``.N:M`` both.
 
-
-async def _join_vlans(links: "AsyncIPRoute", index: int, nic: NicSpec) -> None:
-    """``.N`` access port, ``:N:M`` trunk, ``.N:M`` both; the bridge must filter VLANs."""
+    *bridge* has the bridge's attributes. One that does not filter VLANs takes them all the same, and passes everything.
+    """
     from pyroute2 import NetlinkError
 
-    access, trunks = vlans_of(nic.vlan)
+    if not bridge.get_attr("IFLA_BR_VLAN_FILTERING"):
+        raise HypervisorError(
+            f"The bridge '{nic.link}' does not filter VLANs, so VLAN '{nic.vlan}' of NIC {nic.index} would be open to "
+            f"all its ports: ip link set {nic.link} type bridge vlan_filtering 1"
+        )
+    access, trunks = switch.vlans_of(nic.vlan)
     try:
-        await links.vlan_filter("del", index=index, vlan_info={"vid": 1})
+        if default := bridge.get_attr("IFLA_BR_VLAN_DEFAULT_PVID"):  # each new port is in it
+            await links.vlan_filter("del", index=index, vlan_info={"vid": default})
         if access is not None:
             await links.vlan_filter("add", index=index, vlan_info={"vid": access, "flags": ["pvid", "untagged"]})
         for trunk in trunks:
             await links.vlan_filter("add", index=index, vlan_info={"vid": trunk})
     except (NetlinkError, ValueError) as err:
         raise HypervisorError(
-            f"The bridge '{nic.link}' does not take VLAN '{nic.vlan}' of NIC {nic.index} ({err}): "
-            "switch vlan_filtering on for it"
+            f"The bridge '{nic.link}' does not take VLAN '{nic.vlan}' of NIC {nic.index} ({err})"
         ) from err
-
-
-def vlans_of(text: str) -> tuple[int | None, list[int]]:
-    """Read ``.N``, ``N``, ``:N:M`` or ``.N:M``: the access VLAN and the trunked ones."""
-    first, *trunks = text.split(":")
-    number = first.lstrip(".")
-    return (int(number) if number else None), [int(trunk) for trunk in trunks]
 
 
 async def _route(nic: NicSpec, device: str) -> None:
@@ -241,33 +235,22 @@ def _table(nic: NicSpec) -> int:
 
 
 def _set_kernel(directory: str, switches: Sequence[str], value: str = "1") -> None:
-    for switch in switches:
+    for name in switches:
         try:
-            with open(f"{directory}/{switch}", "w", encoding="ascii") as target:
+            with open(f"{directory}/{name}", "w", encoding="ascii") as target:
                 target.write(value)
         except OSError as err:
-            raise HypervisorError(f"Cannot write {value} to {directory}/{switch}: {err.strerror}") from err
+            raise HypervisorError(f"Cannot write {value} to {directory}/{name}: {err.strerror}") from err
 
 
-async def _join_switch(world: NodeWorld, nic: NicSpec, device: str) -> None:
-    if not os.access(_OVS, os.X_OK):
-        raise HypervisorError(
-            f"NIC {nic.index} has mode openvswitch, but {_OVS} is missing: install the package openvswitch-switch"
-        )
-    argv = [_OVS, "--may-exist", "add-port", nic.link, device]
-    if nic.vlan:
-        access, trunks = vlans_of(nic.vlan)
-        if access is not None:
-            argv.append(f"tag={access}")
-        if trunks:
-            argv.append("trunks=" + ",".join(str(trunk) for trunk in trunks))
-            argv.append("vlan_mode=" + ("native-untagged" if access is not None else "trunk"))
-    try:
-        await world.run(argv, timeout_s=30)
-    except CommandError as err:
-        raise HypervisorError(f"Cannot put {device} into the switch '{nic.link}': {err}") from err
+async def _bring_up(device: str) -> None:
+    from pyroute2 import NetlinkError
+
     async with _open_links() as links:
-        await links.link("set", index=await _required(links, device, "The device"), state="up")
+        try:
+            await links.link("set", index=await _required(links, device, "The device"), state="up")
+        except NetlinkError as err:
+            raise HypervisorError(f"Cannot bring {device} up: {err}") from err
 
 
 async def _run_script(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ganeti.base.errors import HypervisorError
 from ganeti.model.communication import is_communication
 from ganeti.model.node_requests import NicSpec
-from ganeti.node.hypervisors import connections
+from ganeti.node.hypervisors import connections, switch
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
 from ganeti.ports.node_world import NodeWorld
@@ -86,10 +86,14 @@ def _is_paravirtual(record: RuntimeRecord) -> bool:
 
 
 async def forget(world: NodeWorld, places: Places, name: str, index: int | None = None) -> None:
-    """Undo what a tap leaves behind although it is gone: its port in a switch. Of one NIC, or of all."""
+    """Undo what a tap leaves behind although it is gone: its port in a switch. Of one NIC, or of all.
+
+    A guest that was started since the tap went may have one of the same name: the port is that guest's then.
+    """
     for position, tap in recorded(places, name).items():
-        if index in (None, position) and tap.startswith(_IN_SWITCH):
-            await connections.leave_switch(world, tap.removeprefix(_IN_SWITCH))
+        is_port = index in (None, position) and tap.startswith(_IN_SWITCH)
+        if is_port and tap.removeprefix(_IN_SWITCH) not in _taps_of_others(places, name):
+            await switch.leave(world, tap.removeprefix(_IN_SWITCH))
 
 
 def note(places: Places, instance: str, nic: NicSpec, tap: Tap) -> None:
@@ -109,6 +113,15 @@ def renumber(places: Places, instance: str, indexes: dict[int, int]) -> None:
         if old in indexes:
             with open(f"{places.nic_dir(instance)}/{indexes[old]}", "w", encoding="ascii") as target:
                 target.write(text)
+
+
+def _taps_of_others(places: Places, name: str) -> set[str]:
+    try:
+        guests = os.listdir(os.path.dirname(places.nic_dir(name)))
+    except FileNotFoundError:
+        return set()
+    noted = (recorded(places, guest) for guest in guests if guest != name)
+    return {tap.removeprefix(_IN_SWITCH) for taps in noted for tap in taps.values()}
 
 
 def recorded(places: Places, instance: str) -> dict[int, str]:

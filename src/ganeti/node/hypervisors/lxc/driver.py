@@ -19,7 +19,7 @@ from ganeti.model.node_calls.node import NodeCapacity
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.model.traits import HypervisorTraits
 from ganeti.model.uid_pool import Ranges
-from ganeti.node.hypervisors import affinity, connections
+from ganeti.node.hypervisors import affinity, connections, switch
 from ganeti.node.hypervisors.capacity import capacity_of
 from ganeti.node.hypervisors.consoles import shell_console
 from ganeti.node.hypervisors.interface import (
@@ -253,7 +253,7 @@ class LxcHypervisor(Hypervisor):
         await root.unmount()
         if guest is not None:
             for device in guest.switch_ports:
-                await connections.leave_switch(self.world, device)
+                await switch.leave(self.world, device)
         if left:
             control_groups.sweep(name, control_groups.hierarchies())
         shutil.rmtree(self.places.directory(name), ignore_errors=True)

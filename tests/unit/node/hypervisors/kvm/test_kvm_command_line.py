@@ -221,14 +221,6 @@ def test_a_record_survives_the_wire_and_the_disk(tmp_path: Path) -> None:
     assert record.read(places, "web1") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "access", "trunks"),
-    [(".5", 5, []), ("5", 5, []), (":5:6", None, [5, 6]), (".1:5:6", 1, [5, 6])],
-)
-def test_vlans(text: str, access: int | None, trunks: list[int]) -> None:
-    assert connections.vlans_of(text) == (access, trunks)
-
-
 def test_a_taps_address_is_above_those_of_cards() -> None:
     assert connections.outer_mac("aa:00:00:35:d1:0e") == "fe:00:00:35:d1:0e"
 

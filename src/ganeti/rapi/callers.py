@@ -72,26 +72,37 @@ class Callers:
     def of(self, request: HttpRequest) -> Caller:
         """Give the caller, `ANYBODY` where no credentials came; raises `RequestRefused` for wrong ones."""
         header = request.headers.get("Authorization", "")
-        scheme, _, rest = header.strip().partition(" ")
-        given = credentials(header)
-        if not header or (given is None and scheme.lower() != "bearer"):
+        is_token = credentials(header) is None
+        if is_token and header.strip().partition(" ")[0].lower() != "bearer":
             return ANYBODY
         if self._failures.too_many(request.peer):
             raise RequestRefused(
                 429, "Too many failed log-ins from this address: wait a minute", {"Retry-After": f"{FAILURES_S:.0f}"}
             )
-        caller = self._bearer(rest.strip()) if given is None else self._user(*given)
+        caller = self._known(header)
         if caller is None:
             self._failures.note(
                 request.peer, hashlib.blake2b(header.encode(errors="backslashreplace"), key=self._key).digest()
             )
             what = (
                 "The token is unknown, revoked, over or not for this cluster"
-                if given is None
+                if is_token
                 else "Name or password is wrong"
             )
             raise RequestRefused(401, what, LOGIN)
         return caller
+
+    def is_still(self, request: HttpRequest, caller: Caller) -> bool:
+        """Whether a request that lasts would be let in now as it was, with the same rights."""
+        try:
+            return self._known(request.headers.get("Authorization", "")) == caller
+        except RequestRefused:
+            return False
+
+    def _known(self, header: str) -> Caller | None:
+        """Give the bearer of credentials that are good; raises `RequestRefused` where their issuer does not answer."""
+        given = credentials(header)
+        return self._bearer(header.strip().partition(" ")[2].strip()) if given is None else self._user(*given)
 
     def _user(self, name: str, password: str) -> Caller | None:
         user = self._users.find(name, password)

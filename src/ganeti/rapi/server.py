@@ -154,7 +154,8 @@ class Api:
         handled.caller = self._callers.of(request)
         asked = read_request(request, filled(template, request.path))
         key, last = request.headers.get("Idempotency-Key"), request.headers.get("Last-Event-ID")
-        turn = Turn(handled.caller, asked, key, last, handled.place)
+        caller = handled.caller
+        turn = Turn(caller, asked, key, last, handled.place, lambda: self._callers.is_still(request, caller))
         handled.told = turn.told
         return await self.third.answer(handler, template, turn)
 

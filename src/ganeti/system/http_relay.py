@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Passing HTTP requests on to another machine that shows the certificate we show ourselves."""
 
+import asyncio
 import hashlib
 import os
 import ssl
@@ -16,7 +17,11 @@ from ganeti.system.lean_aiohttp import aiohttp  # its client is loaded by the fi
 _CONNECT_S = 5.0
 _ANSWER_S = 600.0
 _PASSED_ON = ("Authorization", "Content-Type", "Accept", "Last-Event-ID", "Idempotency-Key", "traceparent")
-_PASSED_BACK = ("WWW-Authenticate", "Retry-After", "Location")
+_PASSED_BACK = ("WWW-Authenticate", "Retry-After", "Location", "Allow", "Cache-Control", "X-Accel-Buffering")
+EVENTS = "text/event-stream"
+EVENTS_SILENT_S = 100.0
+"""A stream of events says twice in this time that it lives: one that does not has lost its other end, as when the
+cluster's address has moved to another node."""
 
 
 class HttpRelay:
@@ -46,7 +51,8 @@ class HttpRelay:
         except (aiohttp.ClientError, TimeoutError) as err:
             raise TransportError(f"The remote API of the master at {address} does not answer: {err}") from err
         back = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
-        return HttpReply(response.status, b"", response.content_type, back, _body(response))
+        silent_s = EVENTS_SILENT_S if response.content_type == EVENTS else None
+        return HttpReply(response.status, b"", response.content_type, back, _body(response, silent_s))
 
     async def close(self) -> None:
         for session in self._sessions:
@@ -87,10 +93,12 @@ def first_certificate(text: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n")
 
 
-async def _body(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
+async def _body(response: "aiohttp.ClientResponse", silent_s: float | None) -> AsyncGenerator[bytes, None]:
     try:
-        async for chunk in response.content.iter_any():
+        while chunk := await asyncio.wait_for(response.content.readany(), silent_s):
             yield chunk
+    except TimeoutError as err:
+        raise ConnectionResetError("nothing came any more") from err
     except aiohttp.ClientError as err:
         raise ConnectionResetError(str(err)) from err
     finally:

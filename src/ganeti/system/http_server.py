@@ -18,9 +18,11 @@ from ganeti.system.event_loop import Background
 from ganeti.system.lean_aiohttp import (
     BadHttpMethod,
     BaseRequest,
+    ContentEncodingError,
     HttpProcessingError,
     LineTooLong,
     RequestHandler,
+    RequestPayloadError,
     Response,
     Server,
     StreamResponse,
@@ -80,6 +82,14 @@ Door = Callable[[HttpRequest], HttpReply | None]
 """Looks at a request whose body has not been read yet; gives the reply to one that is not let in."""
 
 
+_CODINGS = ("identity", "gzip", "deflate")
+_UNKNOWN_CODING = (
+    415,
+    "The Content-Encoding of the body can be gzip or deflate, or none",
+    {"Accept-Encoding": "gzip, deflate"},
+)
+_CONTINUE = "100-continue"
+_GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NAME: Mapping[str, str] = {"Server": "Ganeti"}
 """In place of the versions of Python and the library, which help nobody but attackers."""
 
@@ -185,6 +195,8 @@ class HttpServer:
         refused = self._door(asked)
         if refused is not None:
             return _response(refused, close=True)
+        if (unfit := _unfit(request)) is not None:
+            return self._refused(asked, *unfit)
         if (request.content_length or 0) > self._body_limit_bytes:
             return self._too_long(asked)
         body = bytearray()
@@ -197,6 +209,8 @@ class HttpServer:
         """Take the body in, and have the request handled; *body* is what counts in `_bodies_bytes`."""
         assert self._server is not None
         gate, key, transport = self._server.gate, request.protocol, request.transport
+        if "Expect" in request.headers and not request.content.is_eof() and transport is not None:
+            transport.write(_GO_ON)
         try:
             async with asyncio.timeout(BODY_S):
                 while chunk := await asyncio.wait_for(request.content.readany(), BODY_PAUSE_S):
@@ -211,6 +225,8 @@ class HttpServer:
             return self._refused(asked, 408, f"Nothing came for {BODY_PAUSE_S:g} seconds, or no end within {BODY_S:g}")
         except ConnectionError:  # who asked has gone, and reads this no more
             return self._refused(asked, 400, "The request did not come to its end")
+        except RequestPayloadError:
+            return self._refused(asked, 400, "The body is not what Content-Encoding or Transfer-Encoding says")
         gate.works(key)
         try:
             reply = await self._handler(msgspec.structs.replace(asked, body=bytes(body)))
@@ -245,9 +261,20 @@ async def _streamed(request: BaseRequest, reply: HttpReply, chunks: Chunks) -> S
     return response
 
 
+def _unfit(request: BaseRequest) -> tuple[int, str, Mapping[str, str]] | None:
+    """Status, sentence and headers for a request whose headers ask for what is not here."""
+    if request.version.major != 1:
+        return 505, "This server speaks HTTP/1.1", _NONE
+    if request.headers.get("Expect", _CONTINUE).strip().lower() != _CONTINUE:
+        return 417, f"The header Expect can only be {_CONTINUE}", _NONE
+    if request.headers.get("Content-Encoding", "identity").strip().lower() not in _CODINGS:
+        return _UNKNOWN_CODING
+    return None
+
+
 def _is_no_malformed_request(record: logging.LogRecord) -> bool:
     """Any client of the port can send what is no HTTP: it is answered, and not worth a traceback each time."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError | RequestPayloadError)
 
 
 _requests_log = logging.getLogger("ganeti.http.requests")
@@ -270,22 +297,25 @@ class _Requests(RequestHandler):
     def handle_error(self, request: BaseRequest, status: int = 500, exc: Any = None, message: Any = None) -> Any:
         response = super().handle_error(request, status, exc, message)
         if isinstance(exc, HttpProcessingError):
-            status, path, sentence = _malformed(exc)
+            status, path, sentence, headers = _malformed(exc)
             asked = HttpRequest(method="", path=path, body=b"", peer=request.remote or "", certificate=None)
-            return _response(self._refusal(asked, status, sentence, _NONE), close=True)
+            return _response(self._refusal(asked, status, sentence, headers), close=True)
         response.headers.update(_NAME)
         return response
 
 
-def _malformed(error: HttpProcessingError) -> tuple[int, str, str]:
-    """Status, path and sentence of the refusal of what cannot be read."""
+def _malformed(error: HttpProcessingError) -> tuple[int, str, str, Mapping[str, str]]:
+    """Status, path, sentence and headers of the refusal of what cannot be read."""
     if isinstance(error, LineTooLong):
-        return 431, "/", "The address or a header of the request is too long: it ends at 8190 bytes"
+        return 431, "/", "The address or a header of the request is too long: it ends at 8190 bytes", _NONE
+    if isinstance(error, ContentEncodingError):
+        status, sentence, headers = _UNKNOWN_CODING
+        return status, "/", sentence, headers
     line = _REQUEST_LINE.search(str(error)) if isinstance(error, BadHttpMethod) else None
     if line is None:
-        return 400, "/", "This is no HTTP request"
+        return 400, "/", "This is no HTTP request", _NONE
     method, path = line.groups()
-    return 501, path.partition("?")[0], f"{path} has no {method}: there is no such method"
+    return 501, path.partition("?")[0], f"{path} has no {method}: there is no such method", _NONE
 
 
 class _Server(Server):

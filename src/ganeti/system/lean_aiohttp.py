@@ -58,8 +58,8 @@ def _without_its_file() -> ModuleType:
 sys.modules.setdefault(_NAME, _without_its_file())
 
 import aiohttp  # noqa: E402  # as made above
-from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong  # noqa: E402
-from aiohttp.web_protocol import RequestHandler  # noqa: E402
+from aiohttp.http_exceptions import BadHttpMethod, ContentEncodingError, HttpProcessingError, LineTooLong  # noqa: E402
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError  # noqa: E402
 from aiohttp.web_request import BaseRequest  # noqa: E402
 from aiohttp.web_response import Response, StreamResponse  # noqa: E402
 from aiohttp.web_server import Server  # noqa: E402
@@ -67,9 +67,11 @@ from aiohttp.web_server import Server  # noqa: E402
 __all__ = [
     "BadHttpMethod",
     "BaseRequest",
+    "ContentEncodingError",
     "HttpProcessingError",
     "LineTooLong",
     "RequestHandler",
+    "RequestPayloadError",
     "Response",
     "Server",
     "StreamResponse",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from multidict import CIMultiDict
 
 from ganeti.base.paths import Paths
 from ganeti.rapi.forwarding import Forwarder
+from ganeti.system import http_relay
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import HttpReply, HttpRequest, HttpServer
 
@@ -141,3 +142,48 @@ def test_a_page_of_another_site_is_refused_before_its_request_is_passed_on(tmp_p
     request = HttpRequest("POST", "/2/instances/web1/reboot", b"", CLIENT, None, "", {"Sec-Fetch-Site": "cross-site"})
     assert asyncio.run(node.answer(request)).status == 403
     assert not asked
+
+
+def relayed(root: Path, reply: HttpReply) -> bytes:
+    """What a client of a node gets of the master's reply, whole."""
+
+    async def answer(request: HttpRequest) -> HttpReply:
+        return reply
+
+    async def story() -> bytes:
+        relay = HttpRelay(None)
+        master = HttpServer(answer, address=NODE, port=0, tls=None)
+        await master.start()
+        at_node = Forwarder(answer, files(root), "node2", relay, master.port, lambda request: None, secret(root, "s"))
+        node = HttpServer(at_node.answer, address=NODE, port=0, tls=None)
+        await node.start()
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection(NODE, node.port)
+            writer.write(b"GET /3/events HTTP/1.1\r\nHost: node2\r\nConnection: close\r\n\r\n")
+            try:
+                said = await reader.read()
+            except ConnectionError:
+                said = b"(cut off)"
+            writer.close()
+        for each in (node, master, relay):
+            await each.close()
+        return said
+
+    return asyncio.run(story())
+
+
+def test_a_client_of_a_node_is_told_what_the_master_says_of_methods_and_caches(tmp_path: Path) -> None:
+    said = relayed(tmp_path, HttpReply(405, b"{}", headers={"Allow": "GET", "Cache-Control": "no-store"}))
+    assert b"\r\nAllow: GET\r\n" in said and b"\r\nCache-Control: no-store\r\n" in said
+
+
+def test_a_stream_of_events_that_is_silent_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address of the cluster has moved away from a master that is still connected, and cannot be heard any more."""
+    monkeypatch.setattr(http_relay, "EVENTS_SILENT_S", 0.05)
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        yield b"id: p1\n\n"
+        await asyncio.sleep(3600)
+
+    said = relayed(tmp_path, HttpReply(200, b"", "text/event-stream", chunks=frames()))
+    assert said == b"(cut off)" or said.endswith(b"id: p1\n\n\r\n")

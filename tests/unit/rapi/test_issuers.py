@@ -189,10 +189,29 @@ def test_only_signatures_by_public_keys_count(tmp_path: Path) -> None:
             jwt.encode(claims, "secret-secret-secret-secret-secret", "HS256", {"kid": "shared"}),
             jwt.encode(claims, rsa_key, "RS256", {"kid": "k1"}),
             jwt.encode(claims, KEYS["strange"], "ES256", {"kid": "k1"}),
+            jwt.encode(claims, KEYS["k1"], "ES256", {"kid": "k1", "crit": ["shop"], "shop": 1}),
+            jwt.encode(claims, KEYS["k1"], "ES256"),
             good[:-8] + "AAAAAAAA",
         ):
             assert (await door.ask(token))[0] == 401
         assert (await door.ask(good))[0] == 200
+
+    play(tmp_path, story)
+
+
+def test_clocks_may_differ_by_the_tolerance(tmp_path: Path) -> None:
+    async def story(provider: Provider, door: Door) -> None:
+        now_s = time.time()
+        for claims, status in (
+            ({"exp": now_s - 20}, 200),
+            ({"exp": now_s - 40}, 401),
+            ({"iat": now_s + 20, "nbf": now_s + 20}, 200),
+            ({"iat": now_s + 60}, 401),
+            ({"nbf": now_s + 60}, 401),
+            ({"aud": ["other", "ganeti"]}, 200),
+            ({"aud": ["other"]}, 401),
+        ):
+            assert (await door.ask(provider.token(**claims)))[0] == status, claims
 
     play(tmp_path, story)
 

@@ -8,6 +8,7 @@ import base64
 import errno
 import json
 import os
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ class Luxi:
 class World:
     def __init__(self, directory: Path) -> None:
         self.luxi = Luxi()
+        self.fan: Any = None
         self.now = [1000.0]
         (directory / "users").write_text("alice pass write\n")
         self.audit_path = directory / "audit"
@@ -102,7 +104,7 @@ class World:
         """As after a restart of the daemon."""
         tokens = TokensFile(str(self._tokens_path), lambda: self.now[0])
         callers = Callers(UsersFile(str(self.directory / "users")), tokens)
-        return Api(self.luxi, callers, audit=AuditLog(str(self.audit_path)))
+        return Api(self.luxi, callers, audit=AuditLog(str(self.audit_path)), fan=self.fan)
 
     def token(self, *scopes: str, expires: int | None = None) -> str:
         name = f"t{len(self._tokens)}"
@@ -229,6 +231,39 @@ REMOVAL = {"action": "remove", "schedule_name": "nightly"}
 def test_scopes(world: World, scopes: list[str], method: str, path: str, body: Any, status: int) -> None:
     assert world.send(method, path, body, world.token(*scopes))[0] == status
     assert bool(world.luxi.jobs) == (status == 202)
+
+
+def test_a_stream_of_events_ends_with_the_token_that_opened_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ganeti.rapi.v3.events._LOOK_S", 0.0)
+
+    async def frames() -> AsyncGenerator[bytes, None]:
+        for number in range(1000):
+            yield b"%d" % number
+
+    class Fan:
+        listeners = 0
+
+        async def listen(self, kinds: list[str], position: str | None) -> AsyncGenerator[bytes, None]:
+            return frames()
+
+    async def heard(token: str, told: Callable[[], None]) -> list[bytes]:
+        request = HttpRequest("GET", "/3/events", b"", "192.0.2.1", None, "", {"Authorization": f"Bearer {token}"})
+        reply = await world.api.answer(request)
+        assert reply.chunks is not None
+        found = []
+        async for frame in reply.chunks:
+            found.append(frame)
+            if len(found) == 3:
+                told()
+        return found
+
+    world.fan = Fan()
+    world.api = world.started()
+    token = world.token("event:read", expires=2000)
+    assert len(asyncio.run(heard(token, lambda: None))) == 1000
+    assert len(asyncio.run(heard(token, lambda: world.now.__setitem__(0, 2000.0)))) == 3
+    other = world.token("event:read")
+    assert len(asyncio.run(heard(other, lambda: (world.directory / "tokens").unlink()))) == 3
 
 
 def test_a_list_holds_only_what_a_scope_with_a_tag_covers(world: World) -> None:

@@ -2,6 +2,8 @@
 """Clients that want too much: strangers, long bodies, slow ones; each is answered and let go."""
 
 import asyncio
+import gzip
+import zlib
 from typing import Any
 
 import pytest
@@ -172,3 +174,81 @@ def test_all_addresses_of_ipv6_are_those_of_ipv4_too(bound: str, client: str) ->
         return answer
 
     assert b" 200 " in asyncio.run(story())
+
+
+def coded(body: bytes, coding: str, length: int | None = None) -> bytes:
+    head = b"POST /version HTTP/1.1\r\nHost: node1\r\nConnection: close\r\n"
+    return (
+        head
+        + b"Content-Encoding: %s\r\nContent-Length: %d\r\n\r\n"
+        % (coding.encode(), len(body) if length is None else length)
+        + body
+    )
+
+
+def test_a_body_in_gzip_or_deflate_is_unpacked() -> None:
+    assert ask_in_two(coded(gzip.compress(b"whole"), "gzip"), b"")[1] == [b"whole"]
+    assert ask_in_two(coded(zlib.compress(b"whole"), "Deflate"), b"")[1] == [b"whole"]
+
+
+@pytest.mark.parametrize("coding", ["br", "foo", "gzip, gzip", "zstd"])
+def test_a_body_in_a_coding_that_is_not_known_is_refused_by_name(coding: str) -> None:
+    answer, handled = ask(coded(b"half", coding))
+    assert b" 415 " in answer.splitlines()[0] and b"gzip" in answer and handled == []
+
+
+@pytest.mark.parametrize(("first", "second"), [(b"no gzip", b""), (b"n", b"o gzip")])
+def test_a_damaged_body_is_refused_and_is_no_fault(
+    caplog: pytest.LogCaptureFixture, first: bytes, second: bytes
+) -> None:
+    answer, handled = ask_in_two(coded(first, "gzip", 7), second)
+    assert b" 400 " in answer.splitlines()[0] and b"Content-Encoding" in answer and handled == []
+    assert not caplog.records
+
+
+def test_who_waits_to_be_told_to_send_the_body_is_told() -> None:
+    head = b"POST /%s HTTP/1.1\r\nHost: node1\r\nConnection: close\r\nExpect: 100-Continue\r\nContent-Length: 4\r\n\r\n"
+    answer, handled = ask_in_two(head % b"version", b"GOOD", b"100 Continue\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ") and handled == [b"GOOD"]
+    answer, handled = ask(head % b"stranger")
+    assert b" 403 " in answer.splitlines()[0] and handled == []
+    answer, handled = ask(b"GET /version HTTP/1.1\r\nHost: node1\r\nExpect: cake\r\n\r\n")
+    assert b" 417 " in answer.splitlines()[0] and handled == []
+
+
+@pytest.mark.parametrize("version", [b"HTTP/2.0", b"HTTP/0.9"])
+def test_other_versions_of_http_are_refused(version: bytes) -> None:
+    answer, handled = ask(b"GET /version %s\r\nHost: node1\r\n\r\n" % version)
+    assert b" 505 " in answer.splitlines()[0] and handled == []
+
+
+def ask_in_two(first: bytes, second: bytes, awaited: bytes = b"") -> tuple[bytes, list[bytes]]:
+    """As `ask`, where *second* is sent once the server has read the first piece, and said *awaited*."""
+
+    async def story() -> tuple[bytes, list[bytes]]:
+        handled: list[bytes] = []
+        begun = asyncio.Event()
+
+        def door(request: HttpRequest) -> HttpReply | None:
+            begun.set()
+            return None
+
+        async def handle(request: HttpRequest) -> HttpReply:
+            handled.append(request.body)
+            return HttpReply(200, b"done")
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None, door=door)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(first)
+        async with asyncio.timeout(5):
+            await begun.wait()
+            if awaited:
+                await reader.readuntil(awaited)
+            writer.write(second)
+            answer = await reader.read()
+        writer.close()
+        await server.close()
+        return answer, handled
+
+    return asyncio.run(story())

@@ -9,7 +9,7 @@ can, and sends a snapshot first where it cannot (docs/design/events.md).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -25,7 +25,11 @@ _KEPT: Final = 20_000
 _ALIVE_S: Final = 45.0
 _ALIVE: Final = b": alive\n\n"
 _RETRY_S: Final = 0.5
+_LOOK_S: Final = 10.0
+"""So long a listener is believed to be allowed what it was; then with the next frame, `_ALIVE` at the latest."""
 _LAST_LEFT_S: Final = 60.0
+_LOST_S: Final = 15.0
+"""So long listeners are kept while LuxiD does not answer: its restart takes less."""
 _FRAME: Final = b"id: %s\nevent: %s\ndata: %s\n\n"
 
 
@@ -83,46 +87,56 @@ class EventFan:
         await asyncio.shield(self._ready)
 
     async def _follow(self, ready: "asyncio.Future[None]") -> None:
-        """Take in events, through restarts of LuxiD, until nobody has listened for a while."""
-        idle_since_s: float | None = None
+        """Take in events, through restarts of LuxiD, until nobody has listened for a while.
+
+        Without LuxiD for long, another node may be the master: listeners are let go, and come back to it.
+        """
+        lost_s: float | None = None
         loop = asyncio.get_running_loop()
-        connection: Connection | None = None
         try:
-            while True:
+            while lost_s is None or loop.time() < lost_s + _LOST_S:
                 try:
                     answer, connection = await self._luxi.stream("Subscribe", None, self._position or None, {})
+                    lost_s = None
                     self._position = self._position or answer["position"]
                     if not ready.done():
                         ready.set_result(None)
-                    while idle_since_s is None or loop.time() < idle_since_s + _LAST_LEFT_S:
-                        idle_since_s = None if self.listeners else idle_since_s or loop.time()
-                        try:
-                            async with asyncio.timeout(_LAST_LEFT_S / 4):
-                                data = await connection.receive_bytes()
-                        except TimeoutError:
-                            continue
-                        if data is None:
-                            raise TransportError("LuxiD closed the stream of events")
-                        self._take(data)
+                    await self._take_all(connection)
                     return
                 except TransportError as err:
                     if not ready.done():
                         ready.set_exception(err)
                         return
                     _log.info("the stream of events is interrupted: %s", err)
+                    lost_s = loop.time() if lost_s is None else lost_s
                     await asyncio.sleep(_RETRY_S)
-                finally:
-                    if connection is not None:
-                        connection.abort()
         except GanetiError as err:
             if not ready.done():
                 ready.set_exception(err)
         finally:
+            self._first = self._end + 1  # a listener that is still sending will see that its place is gone
             self._events.clear()
             self._places.clear()
             self._position = ""
-            self._first = 0
             self._stir()
+
+    async def _take_all(self, connection: Connection) -> None:
+        """Take in what comes until nobody has listened for a while; raises `TransportError` where it ends."""
+        idle_since_s: float | None = None
+        loop = asyncio.get_running_loop()
+        try:
+            while idle_since_s is None or loop.time() < idle_since_s + _LAST_LEFT_S:
+                idle_since_s = None if self.listeners else idle_since_s or loop.time()
+                try:
+                    async with asyncio.timeout(_LAST_LEFT_S / 4):
+                        data = await connection.receive_bytes()
+                except TimeoutError:
+                    continue
+                if data is None:
+                    raise TransportError("LuxiD closed the stream of events")
+                self._take(data)
+        finally:
+            connection.abort()
 
     def _take(self, data: bytes) -> None:
         head = _HEAD.decode(data)
@@ -179,6 +193,23 @@ async def _own(position: str, connection: Connection) -> AsyncGenerator[bytes, N
             yield _FRAME % (head.position.encode(), head.event.encode(), data)
     finally:
         connection.abort()
+
+
+async def while_allowed(
+    frames: AsyncGenerator[bytes, None], is_allowed: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
+    """End a stream once who opened it would not be let in any more: a token is revoked, or over."""
+    loop = asyncio.get_running_loop()
+    looked_s = loop.time()
+    try:
+        async for frame in frames:
+            if loop.time() >= looked_s + _LOOK_S:
+                looked_s = loop.time()
+                if not is_allowed():
+                    return
+            yield frame
+    finally:
+        await frames.aclose()
 
 
 def read_kinds(asked: Asked) -> list[str]:

@@ -20,7 +20,7 @@ from ganeti.rapi.request_spans import traced
 from ganeti.rapi.routes import PathTable
 from ganeti.rapi.v3 import metrics, queries
 from ganeti.rapi.v3.document import document
-from ganeti.rapi.v3.events import EventFan, read_kinds
+from ganeti.rapi.v3.events import EventFan, read_kinds, while_allowed
 from ganeti.rapi.v3.group_capacity import GroupCapacity
 from ganeti.rapi.v3.rights import require, require_operation
 from ganeti.rapi.v3.submission import Submitter, digest_of, operation_id, read_operation
@@ -53,6 +53,8 @@ class Turn:
     last_event: str | None = None
     place: Place | None = None
     """Where the request stands in a trace."""
+    is_allowed: Callable[[], bool] = lambda: True
+    """Whether the caller would still be let in: for answers that last."""
     told: dict[str, Any] = field(default_factory=dict)
 
 
@@ -134,7 +136,7 @@ class Resources:
         position = turn.last_event or turn.asked.word("position") or None
         frames = await self._fan.listen(read_kinds(turn.asked), position)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return HttpReply(200, b"", "text/event-stream", headers, frames)
+        return HttpReply(200, b"", "text/event-stream", headers, while_allowed(frames, turn.is_allowed))
 
     def _list(self, plural: str) -> Handler:
         async def give(turn: Turn) -> Any:

@@ -15,7 +15,7 @@ from ganeti.rapi.forwarding import Forwarder
 from ganeti.rapi.issued import Issued
 from ganeti.rapi.server import Api, refusal
 from ganeti.rapi.users import UsersFile
-from ganeti.rapi.v3.events import EventFan
+from ganeti.rapi.v3.event_fan import EventFan
 from ganeti.system.daemonize import Daemon, DaemonRefused, Options, daemon_parser, parse_options, run_daemon
 from ganeti.system.environment import any_address
 from ganeti.system.http_relay import HttpRelay

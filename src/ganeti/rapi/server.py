@@ -17,9 +17,10 @@ from ganeti.rapi.reading import RESOURCES, Luxi, Resource
 from ganeti.rapi.request_spans import RequestSpans, traced
 from ganeti.rapi.routes import PathTable, Route, filled, routes
 from ganeti.rapi.submission import job
-from ganeti.rapi.v3.events import EventFan
-from ganeti.rapi.v3.metrics import Requests
-from ganeti.rapi.v3.server import Resources, Turn
+from ganeti.rapi.v3.event_fan import EventFan
+from ganeti.rapi.v3.request_counts import RequestCounts
+from ganeti.rapi.v3.route import Turn
+from ganeti.rapi.v3.server import Resources
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.system.tracing import Tracing
 from ganeti.wire.traceparent import Place
@@ -62,9 +63,9 @@ class Api:
         self._busy = 0
         self._audit = audit
         self._spans = RequestSpans(tracing)
-        self._requests = Requests()
+        self._requests = RequestCounts()
         self.table = path_table()
-        self.third = Resources(luxi, fan, self._requests)
+        self.third = Resources(luxi, fan, self._requests, needs_login=needs_login)
 
     def door(self, request: HttpRequest) -> HttpReply | None:
         """Give the refusal of a long body, before it is read, to a client without valid credentials."""
@@ -146,10 +147,11 @@ class Api:
         methods = self.third.table.find(request.path)
         if methods is None:
             raise RequestRefused(404, f"There is no {request.path}: /3/openapi.json names all")
-        if request.method not in methods:
-            allowed = ", ".join(sorted(methods))
+        method = "GET" if request.method == "HEAD" else request.method  # the server leaves the body out
+        if method not in methods:
+            allowed = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
             raise RequestRefused(405, f"{request.path} has no {request.method}: use {allowed}", {"Allow": allowed})
-        template, handler = methods[request.method]
+        template, route = methods[method]
         handled.route = template
         handled.caller = self._callers.of(request)
         asked = read_request(request, filled(template, request.path))
@@ -157,7 +159,7 @@ class Api:
         caller = handled.caller
         turn = Turn(caller, asked, key, last, handled.place, lambda: self._callers.is_still(request, caller))
         handled.told = turn.told
-        return await self.third.answer(handler, template, turn)
+        return await self.third.answer(route, turn)
 
     def _admit(self, request: HttpRequest, access: str, handled: _Handled) -> None:
         """Raises `RequestRefused` for a caller that may not do this, and for wrong credentials where anybody may.

@@ -23,18 +23,19 @@ A path with an operation submits a job and answers its number; the body has the 
 _THIRD = """
 ## `/3`
 
-The server describes itself in `/3/openapi.json`. Errors are problem details (RFC 9457).
+The server describes itself in `/3/openapi.json`. Errors are problem details (RFC 9457). `HEAD` is answered wherever
+`GET` is. The scope is what a token must have; one with a tag gets single objects with that tag, and those of a list.
 
-| method | path | | query arguments |
-|---|---|---|---|
+| method | path | | query arguments | scope |
+|---|---|---|---|---|
 """
 _OPERATIONS = """
 ### Operations
 
 `POST /3/operations/NAME` submits one, `POST /3/plan/NAME` says what it would do. The body has its parameters.
 
-| name | operation | |
-|---|---|---|
+| name | operation | | scope |
+|---|---|---|---|
 """
 
 
@@ -63,7 +64,9 @@ def _third(paths: dict[str, Any]) -> list[str]:
             continue
         for method, given in methods.items():
             words = [f"`{each['name']}`" for each in given.get("parameters", ()) if each["in"] == "query"]
-            rows.append(f"| {method.upper()} | `{path}` | {given['summary']} | {', '.join(words)} |\n")
+            rows.append(
+                f"| {method.upper()} | `{path}` | {given['summary']} | {', '.join(words)} | {_scope(given)} |\n"
+            )
     return rows
 
 
@@ -73,5 +76,15 @@ def _operations(paths: dict[str, Any]) -> list[str]:
         if path.startswith("/3/operations/"):
             given = methods["post"]
             schema = given["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-            rows.append(f"| `{path.rpartition('/')[2]}` | `{schema}` | {given['summary']} |\n")
+            rows.append(f"| `{path.rpartition('/')[2]}` | `{schema}` | {given['summary']} | {_scope(given)} |\n")
     return rows
+
+
+def _scope(given: dict[str, Any]) -> str:
+    """What is asked of the caller, in words."""
+    if not given["security"]:
+        return "none, without `--require-authentication`"
+    scopes = [scope for way in given["security"] for scope in way.get("token", ())]
+    if not scopes and "requestBody" in given:
+        return "that of the object's kind"
+    return f"`{scopes[0]}`" if scopes else "any log-in"

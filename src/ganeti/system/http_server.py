@@ -247,10 +247,11 @@ async def _streamed(request: BaseRequest, reply: HttpReply, chunks: Chunks) -> S
     )
     try:
         await response.prepare(request)
-        if reply.body:
-            await response.write(reply.body)
-        async for chunk in chunks:
-            await asyncio.wait_for(response.write(chunk), BODY_PAUSE_S)
+        if request.method != "HEAD":
+            if reply.body:
+                await response.write(reply.body)
+            async for chunk in chunks:
+                await asyncio.wait_for(response.write(chunk), BODY_PAUSE_S)
         await response.write_eof()
     except (ConnectionError, TimeoutError):  # nobody reads on
         response.force_close()

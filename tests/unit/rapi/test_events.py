@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ganeti.base.errors import GanetiError, PrerequisiteError, TransportError
-from ganeti.rapi.v3 import events
-from ganeti.rapi.v3.events import EventFan
+from ganeti.rapi.v3 import event_fan
+from ganeti.rapi.v3.event_fan import EventFan
 from ganeti.wire.framing import encode
 
 
@@ -99,7 +99,7 @@ async def rest(frames: AsyncIterator[bytes]) -> list[bytes]:
 
 def test_listeners_of_a_node_that_is_no_longer_the_master_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kept for ever by a daemon that hears nothing, they would miss what happens on the new master."""
-    monkeypatch.setattr(events, "_RETRY_S", 0.001)
+    monkeypatch.setattr(event_fan, "_RETRY_S", 0.001)
 
     async def play() -> None:
         luxi = Luxi()
@@ -111,7 +111,7 @@ def test_listeners_of_a_node_that_is_no_longer_the_master_are_let_go(monkeypatch
         second = await luxi.opened.get()
         second.tell(1, "job")
         assert await take(listener, 1) == ["p1"]  # a restart of LuxiD is not noticed
-        monkeypatch.setattr(events, "_LOST_S", 0.02)
+        monkeypatch.setattr(event_fan, "_LOST_S", 0.02)
         luxi.fails = TransportError("gone")
         second.end()
         assert await rest(listener) == []

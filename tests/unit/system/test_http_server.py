@@ -4,6 +4,7 @@
 import asyncio
 import gzip
 import zlib
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -252,3 +253,32 @@ def ask_in_two(first: bytes, second: bytes, awaited: bytes = b"") -> tuple[bytes
         return answer, handled
 
     return asyncio.run(story())
+
+
+def test_head_of_an_answer_without_end_ends_with_its_headers() -> None:
+    ended = []
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"piece"
+        finally:
+            ended.append(True)
+
+    async def story() -> bytes:
+        async def handle(request: HttpRequest) -> HttpReply:
+            chunks = pieces()
+            return HttpReply(200, await anext(chunks), chunks=chunks)
+
+        server = HttpServer(handle, address="127.0.0.1", port=0, tls=None)
+        await server.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"HEAD /3/events HTTP/1.1\r\nHost: node1\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+        await server.close()
+        return answer
+
+    answer = asyncio.run(story())
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"\r\n\r\n") and b"piece" not in answer and ended

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from ganeti.rapi.reading import Luxi, ask
 from ganeti.rapi.v3.group_capacity import GroupCapacity
-from ganeti.wire.prometheus import COUNTER, GAUGE, HISTOGRAM, Histogram, family, head, line
+from ganeti.rapi.v3.request_counts import RequestCounts
+from ganeti.rapi.v3.route import Answer, Services, Turn, route, scope
+from ganeti.system.http_server import HttpReply
+from ganeti.wire.prometheus import CONTENT_TYPE, GAUGE, HISTOGRAM, Histogram, family, head
 
-_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _JOB_BUCKETS_S: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
 _JOB_STATES: Final = ("queued", "waiting", "canceling", "running", "success", "error", "canceled")
 _MIB: Final = 1024 * 1024
@@ -24,31 +26,20 @@ _NODE_AMOUNTS: Final = {
 }
 
 
-class Requests:
-    """What this process has answered: how long it took, by method and route, and with which status."""
-
-    def __init__(self) -> None:
-        self._latency: dict[tuple[str, str], Histogram] = {}
-        self._statuses: Counter[tuple[str, str, int]] = Counter()
-
-    def note(self, method: str, route: str, status: int, seconds: float) -> None:
-        found = self._latency.get((method, route))
-        if found is None:
-            found = self._latency[method, route] = Histogram(_BUCKETS_S)
-        found.add(seconds)
-        self._statuses[method, route, status] += 1
-
-    def lines(self) -> Iterable[str]:
-        yield from head("ganeti_api_request_seconds", HISTOGRAM)
-        for (method, route), histogram in sorted(self._latency.items()):
-            yield from histogram.lines("ganeti_api_request_seconds", {"method": method, "route": route})
-        yield from head("ganeti_api_requests_total", COUNTER)
-        for (method, route, status), count in sorted(self._statuses.items()):
-            labels = {"method": method, "route": route, "status": str(status)}
-            yield line("ganeti_api_requests_total", labels, count)
+@route(
+    *("GET", "/metrics", "metrics", "The cluster for Prometheus"),
+    access=scope("metrics"),
+    tag="metrics",
+    answers={200: Answer("metrics", None, "text/plain")},
+    takes_any_argument=True,
+)
+async def _metrics(services: Services, turn: Turn) -> HttpReply:
+    listeners = services.fan.listeners if services.fan is not None else 0
+    text = await page(services.luxi, services.counts, services.capacity, listeners)
+    return HttpReply(200, text.encode(), CONTENT_TYPE)
 
 
-async def page(luxi: Luxi, requests: Requests, capacity: GroupCapacity, listeners: int) -> str:
+async def page(luxi: Luxi, counts: RequestCounts, capacity: GroupCapacity, listeners: int) -> str:
     """Give the whole page; raises what LuxiD answers."""
     lines = [
         *_gauge("cluster_info", "1 with the name of the cluster and its version", [(await _cluster(luxi), 1)]),
@@ -58,7 +49,7 @@ async def page(luxi: Luxi, requests: Requests, capacity: GroupCapacity, listener
         *await _jobs(luxi),
         *await _locks(luxi),
         *_gauge("api_event_listeners", "listeners on /3/events", [({}, listeners)]),
-        *requests.lines(),
+        *counts.lines(),
     ]
     return "\n".join(lines) + "\n"
 

@@ -20,7 +20,7 @@ from ganeti.rapi.reading import (
     ask,
     job_number,
 )
-from ganeti.rapi.v3.rights import require
+from ganeti.rapi.v3.route import OBJECT, Answer, Argument, Services, Turn, route, scope
 
 _JOB: Final = [*JOB_FIELDS, "opresult", "oplog", "priority"]
 FIELDS: Final = {
@@ -47,22 +47,66 @@ _NULL: Final = b"null"
 _ROWS_AT_ONCE: Final = 100
 
 
+_ROWS: Final = {"type": "array", "items": OBJECT}
+_FIELDS: Final = Argument("fields", "names with commas: /3/fields says which there are")
+_FILTER: Final = Argument("filter", 'a filter of the query language in JSON, such as ["=", "name", "web1"]')
+
+
+def _declare(plural: str) -> None:
+    """The list of one kind of object, its fields, and one of them by its name."""
+    kind = plural[:-1]
+
+    @route(
+        *("GET", f"/3/{plural}", f"list_{plural}", f"All {plural}"),
+        access=scope(kind, is_narrowed=True),
+        tag="lists",
+        arguments=(_FIELDS, _FILTER),
+        answers={200: Answer("objects", _ROWS)},
+    )
+    async def list_all(services: Services, turn: Turn) -> Any:
+        return await listed(services.luxi, turn.caller, plural, turn.asked)
+
+    @route(
+        *("GET", f"/3/fields/{plural}", f"fields_{plural}", f"Fields of {plural}"),
+        access=scope(kind),
+        tag="lists",
+        answers={200: Answer("fields", _ROWS)},
+    )
+    async def fields(services: Services, turn: Turn) -> Any:
+        return (await ask(services.luxi, "QueryFields", kind, None))["fields"]
+
+    if plural not in SINGLE:
+        return
+
+    @route(
+        *("GET", f"/3/{plural}/[name]", f"show_{kind}", f"One {kind}"),
+        access=scope(kind),
+        tag="lists",
+        parts={"name": f"the {kind}"},
+        arguments=(_FIELDS,),
+        answers={200: Answer("the object")},
+    )
+    async def show(services: Services, turn: Turn) -> Any:
+        return await shown(services.luxi, plural, turn.asked.parts["name"], turn.asked)
+
+
+for _plural in FIELDS:
+    _declare(_plural)
+
+
 async def listed(luxi: Luxi, caller: Caller, plural: str, asked: Asked) -> Any:
     """Give the objects of a list that the caller may read; raises `RequestRefused`."""
     kind, fields = plural[:-1], asked.fields() or FIELDS[plural]
     qfilter = _filter(asked)
-    if caller.may(kind, "read") or not caller.tags_for(kind, "read"):
-        await require(luxi, caller, kind, "read")
-    else:
+    if not caller.may(kind, "read"):
         mine: list[Any] = ["|", *(["=[]", "tags", tag] for tag in sorted(caller.tags_for(kind, "read")))]
         qfilter = mine if qfilter is None else ["&", mine, qfilter]
     return Objects(fields, await luxi.raw("Query", kind, fields, qfilter, only_asks=True))
 
 
-async def shown(luxi: Luxi, caller: Caller, plural: str, name: str, asked: Asked) -> Any:
+async def shown(luxi: Luxi, plural: str, name: str, asked: Asked) -> Any:
     """Give one object; raises `RequestRefused`, with 404 where there is none."""
     kind, fields, key = plural[:-1], asked.fields() or SINGLE[plural], KEYS.get(plural, "name")
-    await require(luxi, caller, kind, "read", [name])
     value: Any = name
     if plural == "jobs":
         value = job_number(name)
@@ -79,12 +123,6 @@ async def _require_job(luxi: Luxi, number: int) -> None:
     rows = (await ask(luxi, "Query", "job", ["status"], ["=", "id", number]))["data"]
     if not rows or rows[0][0][0]:
         raise RequestRefused(404, f"Job {number} not found")
-
-
-async def fields_of(luxi: Luxi, caller: Caller, plural: str) -> Any:
-    """Give the fields that a list may be asked for."""
-    await require(luxi, caller, plural[:-1], "read")
-    return (await ask(luxi, "QueryFields", plural[:-1], None))["fields"]
 
 
 def _filter(asked: Asked) -> Any:

@@ -41,10 +41,19 @@ def access_of(operation: type[Operation[Any]]) -> str:
     return "read" if _READS.search(operation.op_id) else "write"
 
 
+def scopes_of(operation: type[Operation[Any]]) -> list[str]:
+    """Give the scope that an operation needs; none where its parameters choose the kind of object."""
+    return [] if _is_about_any_kind(operation) else [f"{kind_of(operation)}:{access_of(operation)}"]
+
+
+def _is_about_any_kind(operation: type[Operation[Any]]) -> bool:
+    return operation.__module__.split(".")[3] == "tags"
+
+
 async def require_operation(luxi: Luxi, caller: Caller, operation: Operation[Any]) -> None:
     """Raises `RequestRefused` for a caller that may not submit it."""
     kind, access = kind_of(type(operation)), access_of(type(operation))
-    if operation.__module__.split(".")[3] == "tags":
+    if _is_about_any_kind(type(operation)):
         told = str(getattr(operation, "kind", "cluster"))
         kind = _TAGGED_KINDS.get(told, told)
     names = named(operation, kind)

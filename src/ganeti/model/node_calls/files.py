@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Node calls about the files that all nodes have alike."""
 
+from typing import Literal
+
 import msgspec
 
 from ganeti.model.node_calls import NodeRequest
 
+FileEncoding = Literal["utf-8", "latin-1"]
+"""How the bytes of a file become the text of a call: what is no UTF-8 has a character for each byte."""
 
-class SharedFile(msgspec.Struct, frozen=True, kw_only=True):
+
+class SharedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file as `upload_file` takes it."""
 
     path: str
     content: str
     mode: int
+    encoding: FileEncoding = "utf-8"
+
+    def upload(self) -> "UploadFile":
+        """The call that makes the file the same on another node."""
+        return UploadFile(path=self.path, content=self.content, mode=self.mode, encoding=self.encoding)
 
 
 class SharedFiles(NodeRequest[list[SharedFile]], frozen=True, kw_only=True):
@@ -40,6 +50,7 @@ class UploadFile(NodeRequest[None], frozen=True, kw_only=True):
     path: str
     content: str
     mode: int
+    encoding: FileEncoding = "utf-8"
 
 
 class EtcHostsModify(NodeRequest[None], frozen=True, kw_only=True):

@@ -61,24 +61,32 @@ async def upload_file(node: NodeState, asked: UploadFile) -> None:
     if mode & ~widest:
         raise ParameterError(f"File {path} cannot get mode {mode:04o}: the widest is {widest:04o}")
     os.makedirs(os.path.dirname(place), mode=0o750, exist_ok=True)
-    write_atomically(place, asked.content.encode(), mode=mode, owner=owner_for(place, node.paths))
+    write_atomically(place, asked.content.encode(asked.encoding), mode=mode, owner=owner_for(place, node.paths))
     node.world.log(f"file {path} replaced ({len(asked.content)} characters)")
 
 
 @answers(SharedFiles)
 async def shared_files(node: NodeState, asked: SharedFiles) -> list[SharedFile]:
-    """The files that every node should have; raises `ExecutionError` for one that holds no text."""
+    """The files that every node should have, byte for byte."""
     own = Paths()
     apart = {own.config_file, own.authority_key, own.under("/etc/hosts")}
     found = []
     for path, mode in uploadable(own).items():
+        if path in apart:
+            continue
         try:
-            content = None if path in apart else read_text(node.paths.under(path))
-        except UnicodeDecodeError as err:
-            raise ExecutionError(f"File {path} holds no text: it cannot be distributed") from err
-        if content is not None:
-            found.append(SharedFile(path=path, content=content, mode=mode))
+            with open(node.paths.under(path), "rb") as file:
+                found.append(_shared(path, file.read(), mode))
+        except FileNotFoundError:
+            continue
     return found
+
+
+def _shared(path: str, content: bytes, mode: int) -> SharedFile:
+    try:
+        return SharedFile(path=path, content=content.decode(), mode=mode)
+    except UnicodeDecodeError:
+        return SharedFile(path=path, content=content.decode("latin-1"), mode=mode, encoding="latin-1")
 
 
 @answers(EtcHostsModify)

@@ -176,9 +176,19 @@ def test_files_that_every_node_has_are_read_where_they_are(node) -> None:
         Path(node.paths.data_dir, name).write_text(text)
     found = node.call("shared_files")
     assert [(each.path, each.content, each.mode) for each in found] == [("/var/lib/ganeti/hmac.key", "key", 0o440)]
-    Path(node.paths.known_hosts).write_bytes(b"\xff")
-    with pytest.raises(ExecutionError, match="known_hosts holds no text"):
-        node.call("shared_files")
+
+
+def test_what_every_node_has_is_the_same_on_all_byte_for_byte(node) -> None:
+    """A comment in Latin-1, or lines as Windows ends them, neither keep other files from nodes nor are changed."""
+    users = Path(node.paths.data_dir, "rapi/users")
+    users.parent.mkdir(parents=True, exist_ok=True)
+    for content in (b"jack secret # J\xfcrgen\n", b"jack secret\r\n", "jack secret # Jürgen\n".encode()):
+        users.write_bytes(content)
+        [shared] = node.call("shared_files")
+        sent = shared.upload()
+        users.unlink()
+        node.call("upload_file", path=sent.path, content=sent.content, mode=sent.mode, encoding=sent.encoding)
+        assert users.read_bytes() == content
 
 
 def test_a_node_learns_the_new_name_of_its_own_cluster_alone(node) -> None:

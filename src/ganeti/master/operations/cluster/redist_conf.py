@@ -12,7 +12,7 @@ from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.node.hosts import enter_all_hosts
 from ganeti.model.locks import ALL_NODES, LockPlan
-from ganeti.model.node_calls.files import SharedFile, SharedFiles, UploadFile
+from ganeti.model.node_calls.files import SharedFile, SharedFiles
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask, ask_many
@@ -71,8 +71,13 @@ async def _files_of_master(ctx: OperationContext) -> list[SharedFile]:
     is_known = path in found and any(line.startswith(own) for line in found[path].content.splitlines())
     if not is_known and cluster.rsahostkeypub:
         rest = found[path].content if path in found else ""
-        mended = SharedFile(path=path, content=f"{own}ssh-rsa {cluster.rsahostkeypub}\n{rest}", mode=0o644)
-        await ask(ctx.nodes, cluster.master_node, UploadFile(path=path, content=mended.content, mode=mended.mode))
+        mended = SharedFile(
+            path=path,
+            content=f"{own}ssh-rsa {cluster.rsahostkeypub}\n{rest}",
+            mode=0o644,
+            encoding=found[path].encoding if path in found else "utf-8",
+        )
+        await ask(ctx.nodes, cluster.master_node, mended.upload())
         ctx.log.warning(f"File {path} of the master had no key of cluster {cluster.cluster_name}: it has it again")
         found[path] = mended
     for name in [name for name, file in found.items() if name in remedies and not file.content.strip()]:
@@ -96,8 +101,7 @@ async def send_shared_files(
     silent: set[str] = set()
     for file in files:
         reached = [uuid for uuid in others if uuid not in silent]
-        asked = UploadFile(path=file.path, content=file.content, mode=file.mode)
-        for answer in await ask_many(ctx.nodes, reached, asked):
+        for answer in await ask_many(ctx.nodes, reached, file.upload()):
             name, err = others[answer.node_uuid], answer.error
             if isinstance(err, NodeUnreachableError | NodeTimeoutError):
                 silent.add(answer.node_uuid)

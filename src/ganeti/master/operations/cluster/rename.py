@@ -24,7 +24,7 @@ from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.configuration import Draft
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.files import AdoptClusterName, SharedFile, SharedFiles, UploadFile
+from ganeti.model.node_calls.files import AdoptClusterName, SharedFiles
 from ganeti.model.node_calls.verify import NodeChecks, NodeVerify
 from ganeti.model.objects import Cluster
 from ganeti.model.view import ConfigView
@@ -151,16 +151,12 @@ async def _rename_in_known_hosts(ctx: OperationContext, old: str, new: str) -> N
     for file in await ask(ctx.nodes, master, SharedFiles()):
         if file.path == path:
             lines = [_renamed(line, old, new) for line in file.content.splitlines(keepends=True)]
-            renamed = SharedFile(path=path, content="".join(lines), mode=file.mode)
+            renamed = replace(file, content="".join(lines))
             await ctx.undo.push(
-                *(UndoNodeCall.of(f"put {path} on {name} back", uuid, _upload(file)) for uuid, name in nodes.items())
+                *(UndoNodeCall.of(f"put {path} on {name} back", uuid, file.upload()) for uuid, name in nodes.items())
             )
-            await ask(ctx.nodes, master, _upload(renamed))
+            await ask(ctx.nodes, master, renamed.upload())
             await send_shared_files(ctx, [renamed])
-
-
-def _upload(file: SharedFile) -> UploadFile:
-    return UploadFile(path=file.path, content=file.content, mode=file.mode)
 
 
 def _renamed(line: str, old: str, new: str) -> str:

@@ -75,6 +75,20 @@ def test_what_the_master_has_lost_is_not_taken_from_the_others() -> None:
     ]
 
 
+def test_a_file_that_is_no_utf_8_goes_as_it_is() -> None:
+    ctx = FakeContext(configuration(), catalogue())
+    config = ctx.config.config
+    config.put("cluster", CLUSTER_KEY, replace(config.cluster, modify_etc_hosts=False))
+    users = {"path": "/var/lib/ganeti/rapi/users", "content": "jack # \xfc\n", "mode": 0o640, "encoding": "latin-1"}
+    sent: list[dict[str, Any]] = []
+    ctx.nodes.handlers |= {
+        "shared_files": lambda node: [users],
+        "upload_file": lambda node, **file: sent.append(file),
+    }
+    run(RedistributeConfiguration(), ctx)
+    assert sent == [users, users] and ctx.lines == []
+
+
 def test_a_node_that_does_not_answer_is_waited_for_once() -> None:
     ctx = FakeContext(configuration(), catalogue())
     config = ctx.config.config

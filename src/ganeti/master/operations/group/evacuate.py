@@ -76,14 +76,13 @@ class EvacuateGroup(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     ] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
+        """Nodes of the groups that instances go to are not waited for: the jobs that follow lock those they use."""
         group = view.find_group(self.group_name)
-        targets = self._targets(view, group)
-        nodes = [*_members(view, group), *(node for target in targets for node in _members(view, target))]
         return plan(
             shared=[
-                *(group_lock(each.uuid) for each in (group, *targets)),
+                *(group_lock(each.uuid) for each in (group, *self._targets(view, group))),
                 *(instance_lock(instance.name) for instance in _instances(view, group)),
-                *(node_lock(node.uuid) for node in nodes),
+                *(node_lock(node.uuid) for node in _members(view, group)),
             ]
         )
 

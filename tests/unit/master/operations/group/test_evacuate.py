@@ -15,6 +15,7 @@ from ganeti.master.operation import SubmitJobs
 from ganeti.master.operations.group.evacuate import EvacuateGroup
 from ganeti.master.operations.instance.moving.failover import FailoverInstance
 from ganeti.master.operations.instance.moving.migrate import MigrateInstance
+from ganeti.model.locks import ALL_NODES, group_lock, node_lock
 from ganeti.model.objects import NodeGroup
 
 pytestmark = pytest.mark.requirement("S1.16")
@@ -49,6 +50,14 @@ def test_a_job_for_each_instance_as_the_allocator_says(ctx: FakeContext, paramet
     [[first], [second]] = jobs
     assert isinstance(first, MigrateInstance) and first.depends is second.depends is None
     assert ctx.allocations == [{"type": "change-group", "instances": ["web1", "web2"], "target_groups": ["uuid-green"]}]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"target_groups": ["green"]}])
+def test_jobs_on_nodes_of_other_groups_are_not_waited_for(ctx: FakeContext, parameters: dict[str, Any]) -> None:
+    locks = EvacuateGroup(group_name="default", **parameters).locks(ctx.config.view())
+    assert locks.exclusive == frozenset()
+    assert {node_lock("uuid-node1"), node_lock("uuid-node2"), group_lock("uuid-green")} <= locks.shared
+    assert not {node_lock("uuid-node3"), ALL_NODES} & locks.shared
 
 
 def test_one_after_the_other(ctx: FakeContext) -> None:

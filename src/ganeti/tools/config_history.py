@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
@@ -24,7 +24,10 @@ NAME = "config-history"
 _SHOWN = 20
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d")
 _HIDDEN = "<hidden>"
-_SECRET = ("osparams_private", "osparams_private_cluster")
+_SECRET = ("osparams_private", "osparams_private_cluster", "keys")
+"""Fields whose values are shown to nobody: of the last one these are the keys of backups."""
+_NOTES = {"backups": ("tried", "done")}
+"""Fields by which the cluster remembers what it has done; they are shown only where their object is asked for."""
 
 
 def lines(past: Past, wanted: Sequence[Key], limit: int) -> list[str]:
@@ -35,8 +38,10 @@ def lines(past: Past, wanted: Sequence[Key], limit: int) -> list[str]:
         parts = []
         for kind, uuid, plain in event.put:
             key = (kind, uuid)
-            if not wanted or key in wanted:
-                parts.append(f"{label(key, plain)}: {_difference(before.get(key), plain)}")
+            if key in wanted or not wanted:
+                left_out = () if wanted else _NOTES.get(kind, ())
+                if told := _difference(before.get(key), plain, left_out):
+                    parts.append(f"{label(key, plain)}: {told}")
             before[key] = plain
         for kind, uuid in event.remove:
             if not wanted or (kind, uuid) in wanted:
@@ -47,15 +52,27 @@ def lines(past: Past, wanted: Sequence[Key], limit: int) -> list[str]:
     return found[-limit:] if limit else found
 
 
-def _difference(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
+def _difference(before: dict[str, Any] | None, after: dict[str, Any], left_out: Sequence[str]) -> str:
+    """Empty where nothing has changed but what is *left_out*."""
     if before is None:
         return "added" if after.get("serial_no") == 1 else "changed"
     names = [name for name in {**before, **after} if name not in EVER and before.get(name) != after.get(name)]
-    return ", ".join(f"{name}={_value(name, after.get(name))}" for name in names) or "no field but its serial number"
+    if names and not set(names) - set(left_out):
+        return ""
+    changes = (_changes(name, before.get(name), after.get(name), name) for name in names)
+    return ", ".join(each for part in changes for each in part) or "no field but its serial number"
 
 
-def _value(name: str, value: Any) -> str:
-    return _HIDDEN if name in _SECRET else json.dumps(shortened(value))
+def _changes(path: str, before: Any, after: Any, name: str) -> Iterator[str]:
+    """Of dictionaries only what differs: those of the cluster are long."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            if key not in after:
+                yield f"{path}.{key} removed"
+            elif key not in before or before[key] != after[key]:
+                yield from _changes(f"{path}.{key}", before.get(key), after[key], name)
+        return
+    yield f"{path}={_HIDDEN if name in _SECRET else json.dumps(shortened(after))}"
 
 
 def read_time(text: str) -> float:

@@ -12,6 +12,7 @@ import msgspec
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths, database_uri
+from ganeti.model.objects import SINGLES
 
 Key = tuple[str, str]
 EVER = ("serial_no", "mtime")
@@ -89,8 +90,8 @@ def read(paths: Paths) -> Past:
 
 
 def label(key: Key, plain: dict[str, Any] | None) -> str:
-    if key[0] == "cluster":
-        return "cluster"
+    if key[0] in SINGLES:
+        return key[0]
     return f"{_NOUNS.get(key[0], key[0])} {name_of(plain or {}) or key[1]}"
 
 

@@ -18,6 +18,7 @@ from ganeti.base.terminal import SPEAKER
 from ganeti.cli.commands.cluster import copies
 from ganeti.master.config.importing import read_foreign
 from ganeti.master.config.records import Commit, make_put
+from ganeti.model.objects import Backups
 from ganeti.stores.config_store import SqliteStore
 from ganeti.tools import config_history
 from ganeti.tools.cluster_backup import command as backup_command
@@ -58,10 +59,43 @@ def test_each_commit_is_a_line_with_what_it_changed(paths: Paths) -> None:
     found = [line.split(" ", 2)[2] for line in config_history.lines(past, [], 0)]
     assert found[0] == f"1.43 instance {name}: changed"
     assert found[1] == "1.44 instance new: added"
-    assert found[2] == f'1.45 instance {name}: osparams_private=<hidden>, tags=["a", "b"]'
+    assert found[2] == f'1.45 instance {name}: osparams_private.pw=<hidden>, tags=["a", "b"]'
     assert found[3] == "1.46 instance new: removed"
     assert len(config_history.lines(past, [], 2)) == 2
     assert len(config_history.lines(past, past.keys_of("new"), 0)) == 2
+
+
+def test_of_dictionaries_only_what_differs_is_shown(tmp_path: Path) -> None:
+    """What the cluster notes of its backups is no change that anybody made, and keys are nobody's to read."""
+    made = Paths(str(tmp_path))
+    Path(made.data_dir).mkdir(parents=True)
+    store = SqliteStore(made.config_database)
+    store.commit([read_foreign(GOLDEN.read_bytes(), "", None, 5.0).commit])
+    loaded = store.load()
+    assert loaded is not None
+    cluster, notes = loaded.config.cluster, Backups(keys={"a1": "00" * 32})
+    renewed = replace(notes, keys=notes.keys | {"b2": "ff" * 32}, serial_no=2)
+    done = replace(renewed, done={"create x": 9.0}, tried={"create x": 8.0}, serial_no=3)
+    ndparams = {"spindle_count": 1, "ssh_port": 22}
+    steps = [
+        (make_put("cluster", "cluster", replace(cluster, ndparams={**ndparams, "cpu_speed": 2.0})),),
+        (make_put("cluster", "cluster", replace(cluster, ndparams=ndparams | {"ssh_port": 23})),),
+        (make_put("backups", "backups", notes),),
+        (make_put("backups", "backups", renewed),),
+        (make_put("backups", "backups", done),),
+    ]
+    store.commit([Commit((1, 50 + number), 9.0, puts) for number, puts in enumerate(steps)])
+    store.close()
+    past = config_history.read(made)
+    found = [line.split(" ", 2)[2] for line in config_history.lines(past, [], 0)]
+    assert found[1:] == [
+        "1.51 cluster: ndparams.ssh_port=23, ndparams.cpu_speed removed",
+        "1.52 backups: added",
+        "1.53 backups: keys.b2=<hidden>",
+    ]
+    assert config_history.lines(past, past.keys_of("backups"), 0)[-1].endswith(
+        "1.54 backups: tried.create x=8.0, done.create x=9.0"
+    )
 
 
 def test_what_an_object_was(paths: Paths) -> None:

@@ -49,7 +49,9 @@ def forget(call: Invocation) -> int:
 def key(call: Invocation) -> int:
     action = call.values["action"]
     if action == "new":
-        out(f"New backups are encrypted with key {jobs.ask(call, {'OP_ID': call.command.op_id})}")
+        key_id = jobs.submit_or_wait(call, {"OP_ID": call.command.op_id})
+        if key_id is not jobs.SUBMITTED:
+            out(f"New backups are encrypted with key {key_id}")
         return 0
     if action not in ("list", "show"):
         raise Failure(f"Command '{action}' is not valid: give new, list or show after '{call.command.line}'")

@@ -45,7 +45,7 @@ class MakeBackupKey(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
         key_id = ctx.entropy.token(4).hex()
         await ctx.config.commit(AddBackupKey(key_id=key_id, key=ctx.entropy.token(KEY_BYTES).hex()), settles=True)
         ctx.log.info(
-            f"New backups are encrypted with key {key_id}. Keep a copy of it outside the cluster (gnt-backup key "
-            "show): without it no backup can be read"
+            f"Keep a copy of key {key_id} outside the cluster (gnt-backup key show): without it the new backups cannot "
+            "be read"
         )
         return key_id

@@ -2,6 +2,7 @@
 """NICs of instances in networks: what they inherit from the node group, and the addresses that they take. Pure."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -10,7 +11,7 @@ from ganeti.master.config.indexes import address_space
 from ganeti.model import inheritance
 from ganeti.model.configuration import Draft
 from ganeti.model.network_pool import pool_of
-from ganeti.model.objects import Nic, NodeGroup
+from ganeti.model.objects import Cluster, Nic, NodeGroup
 from ganeti.model.view import ConfigView
 
 FROM_POOL = "pool"
@@ -82,9 +83,7 @@ def _refuse_taken(view: ConfigView, nics: Sequence[Nic], before: Sequence[Nic], 
     usual = inheritance.cluster_nic(view.cluster)
 
     def place(nic: Nic) -> tuple[str, str | None]:
-        """What the NIC inherits is as if it said so."""
-        filled = nic if nic.network is not None else replace(nic, nicparams=usual | nic.nicparams)
-        return address_space(filled), nic.ip
+        return _place(nic, usual)
 
     numbered = list(zip(numbers, nics, strict=True))
     was = {nic.uuid: place(nic) for nic in before}
@@ -105,6 +104,34 @@ def _refuse_taken(view: ConfigView, nics: Sequence[Nic], before: Sequence[Nic], 
                 f"NIC {index}: IP address {nic.ip} is that of a NIC of {name} on the same link: choose another one",
                 NOT_UNIQUE,
             )
+
+
+def refuse_shared(view: ConfigView, cluster: Cluster) -> None:
+    """Raise `ParameterError` where two NICs would have the same address on the same link in *cluster*, and do not now.
+
+    A change of what NICs inherit can bring two together that nobody compares again.
+    """
+    usual, new = inheritance.cluster_nic(view.cluster), inheritance.cluster_nic(cluster)
+    if usual == new:
+        return
+    found: dict[tuple[str, str | None], tuple[str, Nic]] = {}
+    for instance in view.instances():
+        for index, nic in enumerate(instance.nics):
+            if nic.network is not None or not nic.ip:
+                continue
+            here = f"NIC {index} of {instance.name}"
+            where, other = found.setdefault(_place(nic, new), (here, nic))
+            if other is not nic and _place(other, usual) != _place(nic, usual):
+                raise ParameterError(
+                    f"{where} and {here} would have the IP address {nic.ip} on the same link: give one of them another "
+                    "address, or a link of its own, first"
+                )
+
+
+def _place(nic: Nic, usual: dict[str, Any]) -> tuple[str, str | None]:
+    """Address space and address of a NIC; what it inherits is as if it said so."""
+    filled = nic if nic.network is not None else replace(nic, nicparams=usual | nic.nicparams)
+    return address_space(filled), nic.ip
 
 
 def chosen(before: Sequence[Nic], after: Sequence[Nic]) -> list[int]:

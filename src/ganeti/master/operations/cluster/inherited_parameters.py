@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ganeti.base import names
 from ganeti.base.errors import ParameterError
 from ganeti.base.units import parse_size_mib
+from ganeti.master import nic_networks
 from ganeti.master.instance_spec import instance_size
 from ganeti.model import inheritance, ipolicy, recorded_state
 from ganeti.model.objects import Cluster, NodeGroup
@@ -24,6 +25,7 @@ from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView, template_of
 
 Level = TypeVar("Level", Cluster, NodeGroup)
+_OF_OSES = ("os_hvp", "osparams", "osparams_private_cluster")
 _IN_MIB = ("memory-size", "disk-size")
 
 
@@ -42,8 +44,14 @@ def merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def changed(old: Level, changes: Mapping[str, Any]) -> Level:
-    """Give the cluster or group *old* with the *changes* that `read` gave."""
-    return replace(old, **{name: merged(getattr(old, name) or {}, change) for name, change in changes.items()})
+    """Give the cluster or group *old* with the *changes* that `read` gave; an OS without parameters has no entry."""
+    values = {name: merged(getattr(old, name) or {}, change) for name, change in changes.items()}
+    return replace(old, **{name: _without_empty(each) if name in _OF_OSES else each for name, each in values.items()})
+
+
+def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {name: _without_empty(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+    return {name: value for name, value in inner.items() if value != {}}
 
 
 def read(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
@@ -115,6 +123,7 @@ def check(view: ConfigView, changes: Mapping[str, Any]) -> None:
                     raise ParameterError(
                         f"NIC {index} of instance {instance.name} would be routed without an address: give it one first"
                     )
+        nic_networks.refuse_shared(view, cluster)
 
 
 def _check_memory(backend: Mapping[str, Any], whose: str) -> None:

@@ -241,6 +241,10 @@ def test_a_dictionary_changes_only_the_keys_it_names_and_default_takes_one_back(
     assert cluster.os_hvp == {"noop": {"pretend": {"kernel": "/boot/m"}}}
     assert cluster.osparams == {"noop": {"c": "d"}}
     assert (cluster.nicparams, cluster.ndparams) == ({"default": {"link": "br1"}}, {"ssh_port": 2222})
+    taken_back = {"os_hvp": {"noop": {"pretend": {"kernel": "default"}}}, "osparams": {"noop": {"c": "default"}}}
+    modify(ctx, **taken_back, osparams_private_cluster={"noop": {"a": "default"}})
+    cluster = ctx.config.view().cluster
+    assert (cluster.os_hvp, cluster.osparams, cluster.osparams_private_cluster) == ({}, {}, {})
 
 
 def test_an_os_parameter_that_its_definition_does_not_know_is_refused() -> None:
@@ -265,6 +269,19 @@ def test_what_an_instance_inherits_must_fit_what_it_has_itself() -> None:
         modify(ctx, beparams={"memory": 512})
     with pytest.raises(PrerequisiteError, match="NIC 0 of instance one would be routed without an address"):
         modify(ctx, nicparams={"mode": "routed"})
+
+
+def test_what_nics_inherit_brings_no_two_addresses_together() -> None:
+    ctx = make()
+    for number, nicparams in enumerate(({"link": "br1"}, {})):
+        add_instance(ctx.config.config, f"web{number}")
+        instance = ctx.config.view().find_instance(f"web{number}")
+        nic = Nic(uuid=f"nic{number}", mac=f"aa:00:00:00:00:0{number}", ip="192.0.2.9", nicparams=nicparams)
+        ctx.config.config.put("instances", instance.uuid, replace(instance, nics=[nic]))
+    same = "NIC 0 of web0 and NIC 0 of web1 would have the IP address 192.0.2.9 on the same link"
+    with pytest.raises(PrerequisiteError, match=same):
+        modify(ctx, nicparams={"link": "br1"})
+    modify(ctx, nicparams={"link": "br2"})
 
 
 def test_of_the_policy_only_what_is_given_changes() -> None:

@@ -350,6 +350,13 @@ class FakeContext:
         return None
 
 
+def changing(story: Iterable[str]) -> list[str]:
+    """What of a story is more than a question."""
+    known = requests()
+    calls = [known.get(line.split(" ")[-1]) for line in story]
+    return [line for line, call in zip(story, calls, strict=True) if call is None or call.changes_node]
+
+
 def run(operation: Operation[Any], ctx: FakeContext) -> Any:
     """Take an operation through its phases, as the engine does."""
 
@@ -359,8 +366,11 @@ def run(operation: Operation[Any], ctx: FakeContext) -> Any:
         operation.locks(view)
         facts = await operation.gather(ctx, view)  # type: ignore[arg-type]
         checked = operation.check(view, facts, ctx)  # type: ignore[arg-type]
+        before = len(ctx.story)
+        checked = await operation.check_on_nodes(checked, ctx)  # type: ignore[arg-type]
+        assert not (deeds := changing(ctx.story[before:])), f"checks on nodes change: {deeds}"
         if operation.dry_run:
-            return await operation.check_on_nodes(checked, ctx)  # type: ignore[arg-type]
+            return None
         operation.hooks(view, checked)
         return await operation.execute(checked, ctx)  # type: ignore[arg-type]
 

@@ -3,7 +3,8 @@
 
     locks(view)            which locks to hold, from what is known without asking anybody
     gather(ctx, view)      ask nodes, names, the allocator; read only; may want more locks (`MoreLocks`)
-    check(view, facts)     decide; pure; raises `PrerequisiteError`; nothing has changed so far
+    check(view, facts)     decide; pure; raises `PrerequisiteError`
+    check_on_nodes(checked, ctx)  ask nodes what they have against it; nothing has changed so far, no hook has run
     hooks(checked)         which hook scripts run around it
     execute(checked, ctx)  act; every step that creates something has pushed its undo first
 
@@ -136,8 +137,12 @@ class Operation(msgspec.Struct, Generic[Result], frozen=True, kw_only=True, forb
         """Decide. *ctx* is for its catalogue, entropy and log; nothing may be awaited or changed here."""
         return None
 
-    async def check_on_nodes(self, checked: Any, ctx: OperationContext) -> None:
-        """Raise what nodes have against it, and change nothing: the end of a dry run. `execute` asks by itself."""
+    async def check_on_nodes(self, checked: Any, ctx: OperationContext) -> Any:
+        """Raise `PrerequisiteError` for what nodes have against it, and change nothing; the end of a dry run.
+
+        Gives what `hooks` and `execute` get in place of *checked*: the same, or with what nodes have told.
+        """
+        return checked
 
     def hooks(self, view: ConfigView, checked: Any) -> Hooks | None:
         return None

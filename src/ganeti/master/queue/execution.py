@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the opcodes of one job over ports: locks, facts, checks, hooks, act, or unwind (D3, D4, D5).
 
-    decode → locks → gather (more locks? again) → check → hooks pre → execute → hooks post → result
-                │         │                                └─ failed: unwind last first ─┘
+    decode → locks → gather (more locks? again) → check, on nodes too → hooks pre → execute → hooks post → result
+                │         │                                              └─ failed: unwind last first ─┘
                 └─────────┴── not to be had at once, or deferred: the job is handed back
 
 No process waits for locks (S1.81 to S1.83). A job whose locks are not to be had at once is handed back: it frees what
@@ -154,8 +154,9 @@ class JobRunner:
         checked = await self._prepare(operation, entry, context)
         plan_fingerprint.require(operation, self._world.view())
         self._refuse_if_cancelled()
+        checked = await operation.check_on_nodes(checked, context)
+        self._refuse_if_cancelled()
         if operation.dry_run:
-            await operation.check_on_nodes(checked, context)
             log.info(" - INFO: dry-run mode requested, not actually executing the operation")
             return None
         hooks = HookRunner(operation, operation.hooks(self._world.view(), checked), context, log)

@@ -64,17 +64,19 @@ class Work(Operation[Any], frozen=True, kw_only=True, forbid_unknown_fields=True
             raise PrerequisiteError("No")
         return "checked"
 
-    async def check_on_nodes(self, checked: Any, ctx: Any) -> None:
+    async def check_on_nodes(self, checked: Any, ctx: Any) -> Any:
         assert checked == "checked"
         if self.fail_at == "nodes":
             raise PrerequisiteError("Not here")
+        return "checked on nodes"
 
     def hooks(self, view: Any, checked: Any) -> Hooks | None:
+        assert checked == "checked on nodes"
         env = {"INSTANCE_NAME": "web1"}
         return Hooks("work", "INSTANCE", "web1", env, [NODE], [NODE]) if self.hooked else None
 
     async def execute(self, checked: Any, ctx: Any) -> Any:
-        assert checked == "checked"
+        assert checked == "checked on nodes"
         await ctx.undo.push(UndoChange("take the tag away", TagForTest(tag="new", add=False)))
         await ctx.config.commit(TagForTest(tag="new"), settles=self.settles)
         rest = UndoNodeCall("", NODE, "remove_rest", {})
@@ -263,6 +265,41 @@ def test_nothing_is_done_when_a_prerequisite_fails_or_in_a_dry_run():
         assert "free" in world.story
     (said,) = world.stored.ops[0].log
     assert said[3] == " - INFO: dry-run mode requested, not actually executing the operation"
+
+
+def test_what_nodes_refuse_runs_no_hook_and_what_passes_is_asked_once(monkeypatch):
+    asked: list[str] = []
+    original = Work.check_on_nodes
+
+    async def check_on_nodes(self: Any, checked: Any, ctx: Any) -> Any:
+        asked.append(world.stored.status)
+        return await original(self, checked, ctx)
+
+    monkeypatch.setattr(Work, "check_on_nodes", check_on_nodes)
+    world = MemoryWorld(work(hooked=True, fail_at="nodes"))
+    carry_out(world)
+    assert world.stored.ops[0].result == ["OpPrereqError", ["Not here", "wrong_input"]]
+    assert not [line for line in world.story if "hooks_runner" in line or line.startswith(("commit", "record"))]
+
+    world = MemoryWorld(work(hooked=True))
+    world.inner.nodes.handlers["hooks_runner"] = lambda name, **_: []
+    carry_out(world)
+    assert world.stored.status == "success" and [line for line in world.story if "hooks_runner" in line]
+    assert asked == ["waiting", "waiting"]
+
+
+def test_cancel_while_nodes_are_asked_stops_the_opcode_before_its_hooks(monkeypatch):
+    world = MemoryWorld(work(hooked=True))
+    runner = JobRunner(world.job, world)
+
+    async def check_on_nodes(self: Any, checked: Any, ctx: Any) -> Any:
+        runner.ask_cancel()
+        return checked
+
+    monkeypatch.setattr(Work, "check_on_nodes", check_on_nodes)
+    asyncio.run(runner.run())
+    assert world.stored.status == "canceled" and world.story[-2:] == ["free", "saved canceled"]
+    assert not [line for line in world.story if "hooks_runner" in line or line.startswith(("commit", "record"))]
 
 
 def test_a_pre_hook_that_fails_stops_everything_and_a_post_hook_does_not():

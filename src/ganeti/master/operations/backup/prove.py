@@ -154,6 +154,9 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         chain, asked, created = facts
         return Checked(chain, asked, asked.check(view, created, ctx))
 
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        return dataclasses.replace(checked, created=await checked.asked.check_on_nodes(checked.created, ctx))
+
     async def execute(self, checked: Checked, ctx: OperationContext) -> str:
         began_s, backup = ctx.clock.now_s(), checked.chain[0].backup
         ctx.log.info(f"Booting backup {backup.id} of {backup.instance_name} on {checked.created.node_names[0]}")

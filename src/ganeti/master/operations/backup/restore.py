@@ -7,6 +7,7 @@ whole chain of backups is found and its indexes are read; a chunk that is damage
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from dataclasses import replace as with_values
 from typing import Annotated, Any, Final
 
 from msgspec.structs import replace
@@ -33,7 +34,6 @@ from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, create_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.disks.snapshot_steps import SetReverting
 from ganeti.master.operations.instance.existing import guest_on_primary, instance_and_nodes, require_stopped
-from ganeti.master.operations.instance.os.installation import validate_os
 from ganeti.master.operations.lock_plans import plan
 from ganeti.master.operations.parameters import Allocator, NicInput, Text
 from ganeti.master.parameter import Parameter
@@ -136,7 +136,6 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
 
     async def reserve(self, checked: creation.Checked, ctx: OperationContext) -> None:
         """Have the instance in the configuration, as forthcoming, with its undo."""
-        await self.check_on_nodes(checked, ctx)
         await self._reserve(checked, ctx)
 
     async def make(self, checked: creation.Checked, ctx: OperationContext) -> InstanceSpec:
@@ -293,6 +292,12 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         _require_same_disks(spec, backup)
         return Checked(facts.chain, spec=spec)
 
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        if checked.created is None:
+            return checked
+        created = await self._creation(checked.chain).check_on_nodes(checked.created, ctx)
+        return with_values(checked, created=created)
+
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks | None:
         if checked.created is None:
             return None
@@ -300,9 +305,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
         if checked.created is not None:
-            asked = self._creation(checked.chain)
-            await validate_os(ctx, checked.created.view_spec, force_variant=False)
-            return await asked.execute(checked.created, ctx)
+            return await self._creation(checked.chain).execute(checked.created, ctx)
         spec = checked.spec
         assert spec is not None
         disks = plan_of(ctx, spec)

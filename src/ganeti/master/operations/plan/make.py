@@ -46,14 +46,18 @@ class MakePlan(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unkn
     async def gather(self, ctx: OperationContext, view: ConfigView) -> Any:
         wanted = self._operation()
         wanted.refuse_unsupported()
-        planning = RecordingContext(ctx)
-        planning.nodes = ctx.nodes  # type: ignore[assignment]
+        planning = _asking(ctx)
         facts = await wanted.gather(planning, view)  # type: ignore[arg-type]
         return facts if isinstance(facts, MoreLocks) else (facts, planning.log.lines)
 
     def check(self, view: ConfigView, facts: Any, ctx: OperationContext) -> Checked:
         wanted = self._operation()
         return Checked(wanted, wanted.check(view, facts[0], ctx), facts[1])
+
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        planning = _asking(ctx)
+        ready = await checked.operation.check_on_nodes(checked.checked, planning)  # type: ignore[arg-type]
+        return Checked(checked.operation, ready, [*checked.lines, *planning.log.lines])
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> dict[str, Any]:
         planning = RecordingContext(ctx)
@@ -90,6 +94,13 @@ class MakePlan(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unkn
         if _may_tell_why(found):
             wishes["why"] = True
         return msgspec.structs.replace(found, **wishes)
+
+
+def _asking(ctx: OperationContext) -> RecordingContext:
+    """The planning context before anything is planned: nodes are asked whatever the operation asks them."""
+    planning = RecordingContext(ctx)
+    planning.nodes = ctx.nodes  # type: ignore[assignment]
+    return planning
 
 
 def _may_tell_why(wanted: Operation[Any]) -> bool:

@@ -48,12 +48,13 @@ def grow(ctx: FakeContext, amount: int, **parameters: Any) -> None:
     run(GrowDisk(instance_name="web1", disk=parameters.pop("disk", 0), amount=amount, **parameters), ctx)
 
 
-def test_a_dry_run_of_growth_looks_for_room(ctx: FakeContext) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_growth_looks_for_room_first(ctx: FakeContext, dry_run: bool) -> None:
     add_instance(ctx.config.config, "web3", template="local", admin_state="down")
     ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=100)
     run(GrowDisk(instance_name="web3", disk=0, amount=100, dry_run=True), ctx)
     with pytest.raises(PrerequisiteError, match=r"for web3: needed 101 MiB, available 100 MiB"):
-        run(GrowDisk(instance_name="web3", disk=0, amount=101, dry_run=True), ctx)
+        run(GrowDisk(instance_name="web3", disk=0, amount=101, dry_run=dry_run), ctx)
     assert not [line for line in ctx.story if line.startswith(("undo", "commit"))]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
-from tests.fakes.node_answers import guest, node_facts
+from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
 from ganeti.base.errors import ExecutionError, HypervisorError, NodeUnreachableError, PrerequisiteError
@@ -38,6 +38,7 @@ def ctx() -> FakeContext:
         all_instances_info=lambda name, **_: [],
         instance_info=lambda name, **_: guest() if name == "node1" else None,
         instance_snapshots=lambda name, **_: [[]],
+        blockdev_find_each=lambda name, disks: [{} for _ in disks],
         instance_get_migration_status=lambda name, **_: {
             "status": next(states),
             "transferred_ram": 1,
@@ -63,7 +64,7 @@ def test_a_move_step_by_step(ctx: FakeContext) -> None:
     move(ctx)
     assert steps(ctx) == [
         "node2 bridges_exist",
-        "node2 blockdev_find",
+        "node2 blockdev_find_each",
         "undo: remove the copy of disk 0 of web1 from node2",
         "node2 blockdev_create",
         "node1 migration_info",
@@ -127,8 +128,8 @@ def test_disks_that_do_not_come_are_given_up(ctx: FakeContext) -> None:
 
 
 def test_a_disk_that_is_there_already_is_left_alone(ctx: FakeContext) -> None:
-    ctx.nodes.handlers["blockdev_find"] = lambda name, **_: {"dev_path": "/x"}
-    with pytest.raises(ExecutionError, match="Disk 0 of web1 is on node2 already"):
+    ctx.nodes.handlers["blockdev_find_each"] = lambda name, disks: [{"status": disk_status()}]
+    with pytest.raises(PrerequisiteError, match=r"copied to node2: /srv/disk0 is there.*move it away first"):
         move(ctx)
     assert not ctx.records
 

@@ -14,7 +14,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, ExecutionError, HypervisorError, PrerequisiteError
+from ganeti.base.errors import BlockDeviceError, HypervisorError, PrerequisiteError
 from ganeti.master.operations.instance.moving.move import MoveInstance
 from ganeti.model.objects import CLUSTER_KEY
 from ganeti.ports.context import UndoNodeCall
@@ -79,7 +79,7 @@ def steps(ctx: FakeContext) -> list[str]:
 def test_disks_that_are_on_the_target_already_are_left_alone(ctx: FakeContext) -> None:
     """They may be the only good ones: the undo of a copy that cannot begin would remove them."""
     ctx.nodes.handlers["blockdev_find_each"] = lambda name, disks: [{"status": disk_status()}]
-    with pytest.raises(ExecutionError, match=r"copied to node2: /srv/disk0 is there.*move it away first"):
+    with pytest.raises(PrerequisiteError, match=r"copied to node2: /srv/disk0 is there.*move it away first"):
         move(ctx)
     assert steps(ctx) == [], "the guest runs on"
 

@@ -22,6 +22,7 @@ def ctx() -> FakeContext:
     context = FakeContext(configuration(), catalogue())
     add_instance(context.config.view(), "web1", template="local", admin_state="down")
     add_instance(context.config.view(), "web2", template="none", admin_state="down")
+    context.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=1000)
     there(context, False)
     return context
 
@@ -48,6 +49,7 @@ def test_a_lost_disk_is_made_where_it_was(ctx: FakeContext) -> None:
     assert ctx.story == [
         "node1 instance_info",
         "node1 blockdev_find",
+        "node1 node_info",
         "undo: remove disk 0 of web1 from node1",
         "node1 blockdev_create",
         "commit ReplaceDisks settles",
@@ -55,11 +57,12 @@ def test_a_lost_disk_is_made_where_it_was(ctx: FakeContext) -> None:
     assert (disk(ctx).uuid, disk(ctx).size, disk(ctx).logical_id) == (before.uuid, 64, before.logical_id)
 
 
-def test_a_dry_run_looks_for_room(ctx: FakeContext) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_room_is_looked_for_first(ctx: FakeContext, dry_run: bool) -> None:
     ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=100)
     recreate(ctx, dry_run=True)
     with pytest.raises(PrerequisiteError, match=r"for web1: needed 128 MiB, available 100 MiB"):
-        recreate(ctx, disks=[[0, {"size": 128}]], dry_run=True)
+        recreate(ctx, disks=[[0, {"size": 128}]], dry_run=dry_run)
     assert not [line for line in ctx.story if line.startswith(("undo", "commit"))]
 
 

@@ -155,9 +155,15 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         env = {"INSTANCE_NEW_NAME": checked.name}
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
-        if checked.moved and not checked.instance.forthcoming:
-            await self._require_place(checked, ctx)
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        """Whether each file is where it should be, and nothing where it goes."""
+        if checked.instance.forthcoming:
+            return checked
+        for side, there, then in _renamings(checked, ctx):
+            sizes = await ask(ctx.nodes, side.node_uuid, BlockdevGetdimensions(disks=[*there, *then]))
+            for index, disk in enumerate(there):
+                _refuse_files(side, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
+        return checked
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> str:
         instance = checked.instance
@@ -177,28 +183,13 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             await close_disks(ctx, spec)
         if not checked.moved:
             return
-        there, then, sides = await self._require_place(checked, ctx)
         ctx.log.info("* renaming the files of its disks...")
-        for side in sides:
+        for side, there, then in _renamings(checked, ctx):
             for disk, renamed in zip(there, then, strict=True):
                 sentence = f"give disk {disk.index} of {spec.name} its former name on {side.node_name}"
                 back = BlockdevRename(disk=renamed, logical_id=disk.logical_id)
                 await ctx.undo.push(UndoNodeCall.of(sentence, side.node_uuid, back))
                 await ask(ctx.nodes, side.node_uuid, BlockdevRename(disk=disk, logical_id=renamed.logical_id))
-
-    async def _require_place(
-        self, checked: Checked, ctx: OperationContext
-    ) -> tuple[list[DiskSpec], list[DiskSpec], list[Side]]:
-        """Gives the disks as they are, as they will be, and where; raises `PrerequisiteError` where one cannot move."""
-        there = [disk for disk, _ in checked.moved]
-        then = [structs.replace(disk, logical_id=logical_id) for disk, logical_id in checked.moved]
-        plan_now = plan_of(ctx, checked.spec)
-        sides = [plan_now.primary, *plan_now.secondaries]
-        for side in sides:
-            sizes = await ask(ctx.nodes, side.node_uuid, BlockdevGetdimensions(disks=[*there, *then]))
-            for index, disk in enumerate(there):
-                _refuse_files(side, disk, then[index], present=sizes[index], taken=sizes[len(there) + index])
-        return there, then, sides
 
     async def _tell_system(self, checked: Checked, ctx: OperationContext) -> None:
         """Run the rename script of its OS; a failure is only told, since the instance has its new name."""
@@ -213,6 +204,16 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
         except GanetiError as err:
             ctx.log.warning(f"Instance {spec.name} has its new name, but the system on its disks was not told: {err}")
         await close_disks(ctx, spec)
+
+
+def _renamings(checked: Checked, ctx: OperationContext) -> list[tuple[Side, list[DiskSpec], list[DiskSpec]]]:
+    """Where disks get other names, as they are and as they will be."""
+    if not checked.moved:
+        return []
+    there = [disk for disk, _ in checked.moved]
+    then = [structs.replace(disk, logical_id=logical_id) for disk, logical_id in checked.moved]
+    plan_now = plan_of(ctx, checked.spec)
+    return [(side, there, then) for side in (plan_now.primary, *plan_now.secondaries)]
 
 
 def _refuse_files(side: Side, disk: DiskSpec, renamed: DiskSpec, *, present: Any, taken: Any) -> None:

@@ -244,9 +244,6 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         return instance_hooks(view, self.hooks_path, told, checked.old, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> Changes:
-        for warning in checked.warnings:
-            ctx.log.warning(warning)
-        await self.check_on_nodes(checked, ctx)
         wait = self.wait_for_sync and not checked.old.disks_active
         chosen = self.iallocator is not None
         spec = await changed_disks.make_disks(ctx, checked.spec, checked.disks, wait=wait and not chosen)
@@ -371,15 +368,17 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         told += [("disk_template", self.disk_template)] if self.disk_template else []
         return told + ([("admin_state", new.admin_state)] if self.offline is not None else [])
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         """What only the node can say: its bridges, its files, its OS definitions, its free space."""
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
         spec = checked.spec
         if self.disk_template:
             require_visible_disks(ctx.catalogue, spec, self.disk_template)
         node = ctx.config.view().node(checked.new.primary_node)
         if node.offline:
             ctx.log.warning(f"Node {node.name} is offline: what only it knows is not checked")
-            return
+            return checked
         if self.nics or checked.new.primary_node != checked.old.primary_node:
             await require_bridges(ctx, node.uuid, spec)
         await changed_disks.check_room(ctx, spec, checked.disks, checked.template)
@@ -387,3 +386,4 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             await require_hvparams(ctx, spec)
         if spec.os and (self.os_name or self.osparams or self.osparams_private):
             await validate_os(ctx, spec, force_variant=self.force_variant)
+        return checked

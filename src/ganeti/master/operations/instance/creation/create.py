@@ -283,17 +283,6 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         return instance_hooks(view, self.hooks_path, checked.view_spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
-        if checked.chosen_by:
-            ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
-        if self.start and not self.starts:
-            ctx.log.info(" - INFO: No-installation mode selected, disabling startup")
-        if not self.wait_for_sync and checked.template.node_count == 1:
-            ctx.log.info(f"Disk template {checked.template.name} has no mirrors: --no-wait-for-sync changes nothing")
-        template = checked.template
-        if self.file_driver not in (None, template.logical_id_driver):
-            driver = f"opens its files by the driver {template.logical_id_driver}"
-            ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
-        await self.check_on_nodes(checked, ctx)
         if checked.source is not None:
             await self._release_room(checked, ctx)  # it is promised, and to read dumps may take hours
             await require_undamaged(ctx, checked.source)
@@ -359,8 +348,22 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         names = [self._primary_name(), self.snode_uuid or self.snode]
         return [view.find_node(name) for name in names if name]
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    def _tell(self, checked: Checked, ctx: OperationContext) -> None:
+        """Say what was chosen, and what of the wishes changes nothing."""
+        if checked.chosen_by:
+            ctx.log.info(f"Selected nodes for the instance: {', '.join(checked.node_names)}")
+        if self.start and not self.starts:
+            ctx.log.info(" - INFO: No-installation mode selected, disabling startup")
+        template = checked.template
+        if not self.wait_for_sync and template.node_count == 1:
+            ctx.log.info(f"Disk template {template.name} has no mirrors: --no-wait-for-sync changes nothing")
+        if self.file_driver not in (None, template.logical_id_driver):
+            driver = f"opens its files by the driver {template.logical_id_driver}"
+            ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")
+
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         """What only the node can say: its files, its OS definitions, its free memory and space."""
+        self._tell(checked, ctx)
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec
         await allocation.check_capacity(
@@ -374,6 +377,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         await require_hvparams(ctx, spec)
         installs = not self.no_install
         await validate_os(ctx, spec, self.osparams_secret, force_variant=self.force_variant, installs=installs)
+        return checked
 
     async def _reserve(self, checked: Checked, ctx: OperationContext) -> None:
         uuid = checked.instance.uuid

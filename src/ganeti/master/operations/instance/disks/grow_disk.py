@@ -117,24 +117,27 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         env = {"DISK": str(self.disk), "AMOUNT": str(self.amount), "ABSOLUTE": str(self.absolute)}
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         """Whether its nodes have room for what it grows by; only one without snapshots can grow there."""
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
         spec, disk, template = checked.spec, checked.disk, ctx.catalogue.template(checked.disk.template)
         if template.uses_node_disk:
             await require_none(ctx, replace(spec, disks=[disk]), "with which it cannot grow", "", copied=False)
+        if not template.checks_free_space:
+            return checked
         more_mib = checked.size_mib - disk.size_mib
         parts = [replace(part, size_mib=more_mib) for part in disk.children[:1]]  # metadata stay as they are
         growth = replace(spec, disks=[replace(disk, size_mib=more_mib, children=parts)])
         primary, *others = ctx.config.view().instance_nodes(checked.instance)
         await check_capacity(ctx, primary, growth, template, ignore_memory=True, copies_on=others)
+        return checked
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         """The size is committed when every copy has it: what dies before leaves a disk that is larger than is known.
 
         New volumes hold what an earlier guest has left: a guest that runs is told of the space once it is wiped.
         """
-        for warning in checked.warnings:
-            ctx.log.warning(warning)
         spec, disk, grown = checked.spec, checked.disk, replace(checked.disk, size_mib=checked.size_mib)
         disks = plan_of(ctx, spec)
         ctx.log.info(f"Growing disk {disk.index} of {spec.name} from {disk.size_mib} MiB to {checked.size_mib} MiB")

@@ -211,18 +211,21 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         nodes = list(dict.fromkeys(nodes))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.new, nodes, nodes, {})
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
+        template = ctx.catalogue.template(checked.made[0].dev_type)
+        if not template.checks_free_space:
+            return checked
         made = {disk.uuid for disk in checked.made}
         spec = replace(checked.spec, disks=[disk for disk in checked.spec.disks if disk.uuid in made])
-        template = ctx.catalogue.template(checked.made[0].dev_type)
         copies = dict.fromkeys(uuid for disk in checked.made for uuid in disk.nodes if uuid != checked.new.primary_node)
         await allocation.check_capacity(
             ctx, checked.new.primary_node, spec, template, ignore_memory=True, copies_on=list(copies)
         )
+        return checked
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
-        for warning in checked.warnings:
-            ctx.log.warning(warning)
         moved = await hold_numbers(ctx, checked.old.name, checked.after)
         spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.new, disks=list(moved.disks))
         made = {disk.uuid for disk in checked.made}

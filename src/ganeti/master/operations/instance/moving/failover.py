@@ -174,9 +174,10 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
         after = before if checked.source_gone else [*before, checked.instance.primary_node]
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, before, after, env)
 
-    async def check_on_nodes(self, checked: Move, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Move, ctx: OperationContext) -> Move:
         if not self.cleanup:
             await _check_target(ctx, checked)
+        return checked
 
     async def execute(self, checked: Move, ctx: OperationContext) -> None:
         if self.cleanup:
@@ -281,7 +282,6 @@ async def move_stopped(ctx: OperationContext, move: Move, *, shutdown_timeout_s:
     spec = move.spec
     reverting = move.instance.reverting
     should_run = _should_run(move)
-    await _check_target(ctx, move)
     if not move.source_gone:
         if should_run:
             await undo_by_starting(ctx, spec)

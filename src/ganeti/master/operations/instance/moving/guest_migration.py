@@ -81,10 +81,11 @@ class GuestMigration:
         """The change that makes the target its primary node."""
         return SetPrimaryNode(instance_uuid=self.way.spec.uuid, node_uuid=self.way.target.uuid)
 
-    async def check_nodes(self, template: TemplateTraits, *, same_version: bool) -> int:
+    async def check_nodes(self, template: TemplateTraits, *, same_version: bool, may_shrink: bool) -> int:
         """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
         free_mib = await allocation.check_capacity(ctx, target.uuid, spec, template, makes_disks=self.makes_disks)
+        self._require_memory(free_mib, may_shrink=may_shrink)
         await require_bridges(ctx, target.uuid, spec)
         if not same_version:
             return free_mib
@@ -101,19 +102,22 @@ class GuestMigration:
             )
         return free_mib
 
-    async def shrink(self, free_mib: int, *, allowed: bool) -> None:
-        """Take memory from a guest that uses more than the target has; what it needs at least is there."""
-        ctx, spec, memory_mib = self.ctx, self.way.spec, self.way.memory_mib
-        if memory_mib <= free_mib:
-            return
-        able = ctx.catalogue.hypervisor(spec.hypervisor).can_balloon
-        if not allowed or not able:
+    def _require_memory(self, free_mib: int, *, may_shrink: bool) -> None:
+        spec, memory_mib = self.way.spec, self.way.memory_mib
+        able = self.ctx.catalogue.hypervisor(spec.hypervisor).can_balloon
+        if memory_mib > free_mib and not (may_shrink and able):
             why = "leave --no-runtime-changes out" if able else f"hypervisor {spec.hypervisor} cannot shrink it"
             raise PrerequisiteError(
                 f"Not enough memory on node {self.way.target.name} for {spec.name} as it runs: it uses "
                 f"{memory_mib} MiB, available {free_mib} MiB: choose another node; {why}",
                 INSUFFICIENT_RESOURCES,
             )
+
+    async def shrink(self, free_mib: int) -> None:
+        """Take memory from a guest that uses more than the target has; what it needs at least is there."""
+        ctx, spec, memory_mib = self.ctx, self.way.spec, self.way.memory_mib
+        if memory_mib <= free_mib:
+            return
         ctx.log.info(f"* shrinking the memory of the instance from {memory_mib} to {free_mib} MiB")
         await ctx.undo.push(
             UndoNodeCall.of(

@@ -22,6 +22,7 @@ from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks.disk_steps import SYNC_POLL_S, plan_of, push_undo, take
 from ganeti.master.operations.instance.disks.snapshot_steps import require_none
 from ganeti.master.operations.instance.moving.guest_migration import STALL_S, GuestMigration
+from ganeti.master.operations.instance.moving.move_target import require_no_copies
 from ganeti.model import inheritance
 from ganeti.model.node_calls.disk_transfer import (
     DiskDoor,
@@ -32,13 +33,13 @@ from ganeti.model.node_calls.disk_transfer import (
     InstanceSendDisks,
     InstanceStopSending,
 )
-from ganeti.model.node_calls.disks import BlockdevCreate, BlockdevFind
+from ganeti.model.node_calls.disks import BlockdevCreate
 from ganeti.model.node_calls.instances import FoundInstance
-from ganeti.model.node_requests import DiskSpec, InstanceSpec
+from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import Instance
-from ganeti.model.traits import Catalogue
+from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
-from ganeti.ports.context import OperationContext, UndoNodeCall
+from ganeti.ports.context import UndoNodeCall
 from ganeti.ports.nodes import ask
 
 
@@ -67,16 +68,19 @@ def check(view: ConfigView, catalogue: Catalogue, instance: Instance, running: F
         )
 
 
-async def check_snapshots(ctx: OperationContext, spec: InstanceSpec) -> None:
-    """Raise `PrerequisiteError` where disks have snapshots, which a running guest cannot take along."""
-    why = "which stay behind when it moves while it runs"
-    await require_none(ctx, spec, why, ", or move it without --live", copied=False)
-
-
 class LiveMove(GuestMigration):
     """A migration with disks."""
 
     makes_disks = True
+
+    async def check_nodes(self, template: TemplateTraits, *, same_version: bool, may_shrink: bool) -> int:
+        """The same; a running guest cannot take snapshots along, and what is on the target must not be in the way."""
+        ctx, spec = self.ctx, self.way.spec
+        free_mib = await super().check_nodes(template, same_version=same_version, may_shrink=may_shrink)
+        why = "which stay behind when it moves while it runs"
+        await require_none(ctx, spec, why, ", or move it without --live", copied=False)
+        await require_no_copies(ctx, spec, self.way.target)
+        return free_mib
 
     async def run(self) -> None:
         """Move the guest; raises `ExecutionError` where it runs on as before."""
@@ -116,11 +120,6 @@ class LiveMove(GuestMigration):
     async def _make(self, disk: DiskSpec) -> None:
         """Make room for one disk on the target; its undo removes it."""
         ctx, spec, target = self.ctx, self.way.spec, self.way.target
-        if await ask(ctx.nodes, target.uuid, BlockdevFind(disk=disk)) is not None:
-            raise ExecutionError(
-                f"Disk {disk.index} of {spec.name} is on {target.name} already: see what gnt-cluster verify says of "
-                "it, and remove it there"
-            )
         undo = UndoNodeCall.of(
             f"remove the copy of disk {disk.index} of {spec.name} from {target.name}",
             target.uuid,

@@ -7,7 +7,7 @@ after it the configuration follows the guest. A successor of a dead job asks the
 on (`migration_resolve`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ganeti.base.command import Command
@@ -19,7 +19,7 @@ from ganeti.master.operations.instance.existing import require_complete, require
 from ganeti.master.operations.instance.moving import failover, live_move
 from ganeti.master.operations.instance.moving.cleanup import clean_up
 from ganeti.master.operations.instance.moving.guest_migration import GuestMigration, Way
-from ganeti.master.operations.instance.moving.live_move import LiveMove, check_snapshots
+from ganeti.master.operations.instance.moving.live_move import LiveMove
 from ganeti.master.operations.instance.moving.move_target import (
     check_target,
     choose_target,
@@ -72,6 +72,8 @@ class Checked:
     why_failover: str
     source_gone: bool
     chosen: bool
+    free_mib: int = 0
+    """Memory that the target has for it."""
 
 
 @operation(
@@ -192,13 +194,17 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         nodes = list(dict.fromkeys([view.cluster.master_node, *source, checked.way.target.uuid]))
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         if self.cleanup:
-            return
+            return checked
         if checked.why_failover:
             await self._failover().check_on_nodes(_as_failover(checked), ctx)
-        else:
-            await self._check_nodes(self._movement(checked, ctx), checked)
+            return checked
+        template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
+        free_mib = await self._movement(checked, ctx).check_nodes(
+            template, same_version=not self.ignore_hvversions, may_shrink=self.allow_runtime_changes
+        )
+        return replace(checked, free_mib=free_mib)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if self.cleanup:
@@ -214,17 +220,10 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
     def _movement(self, checked: Checked, ctx: OperationContext) -> GuestMigration:
         return (LiveMove if self.move_disks else GuestMigration)(ctx, checked.way)
 
-    async def _check_nodes(self, move: GuestMigration, checked: Checked) -> int:
-        """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
-        template = move.ctx.catalogue.template(move.ctx.config.view().disk_template(checked.instance))
-        return await move.check_nodes(template, same_version=not self.ignore_hvversions)
-
     async def _migrate(self, checked: Checked, ctx: OperationContext) -> None:
         move = self._movement(checked, ctx)
-        free_mib = await self._check_nodes(move, checked)
-        await move.shrink(free_mib, allowed=self.allow_runtime_changes)
+        await move.shrink(checked.free_mib)
         if isinstance(move, LiveMove):
-            await check_snapshots(ctx, checked.spec)
             await move.run()
         else:
             where = await move.accept()

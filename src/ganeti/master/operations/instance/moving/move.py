@@ -7,10 +7,10 @@ record asks the target for the disks, makes it the primary node, removes those o
 where the target is lost at the same time it is taken back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from ganeti.base.command import Command
 from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
@@ -33,7 +33,7 @@ from ganeti.master.operations.instance.existing import (
 )
 from ganeti.master.operations.instance.moving import live_move
 from ganeti.master.operations.instance.moving.guest_migration import Way
-from ganeti.master.operations.instance.moving.move_target import check_target
+from ganeti.master.operations.instance.moving.move_target import check_target, require_no_copies
 from ganeti.master.operations.instance.power.guest_power import start_on_primary, stop_on_primary, undo_by_starting
 from ganeti.master.operations.parameters import (
     IgnoreConsistency,
@@ -53,7 +53,7 @@ from ganeti.model.node_calls.disk_copy import (
     BlockdevRead,
     InstanceDisksArrived,
 )
-from ganeti.model.node_calls.disks import BlockdevFindEach, BlockdevRemove, FoundDisk
+from ganeti.model.node_calls.disks import BlockdevRemove
 from ganeti.model.node_calls.instances import FoundInstance, InstanceStart
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import Instance, Node
@@ -69,6 +69,8 @@ class Checked:
     """As on the old primary node."""
     target: Node
     running: FoundInstance | None
+    free_mib: int = 0
+    """Memory that the target has for a guest that runs on."""
 
 
 _EXAMPLE = {"instance_name": "one.example.com", "target_node": "node3.example.com"}
@@ -157,7 +159,6 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await self._move_live(checked, ctx)
             return
         spec, target = checked.spec, checked.target
-        await self.check_on_nodes(checked, ctx)
         await self._stop(checked, ctx)
         for disk in spec.disks:
             await self._copy(spec, disk, target, ctx)
@@ -168,10 +169,11 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             await self._start(checked, arrive, ctx)
         await ctx.config.commit(arrive, settles=True)
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         if self.live:
-            await self._check_live(self._live_move(checked, ctx), checked)
-            return
+            template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
+            found = await self._live_move(checked, ctx).check_nodes(template, same_version=True, may_shrink=True)
+            return replace(checked, free_mib=found)
         spec, target = checked.spec, checked.target
         runs = checked.instance.admin_state == "up"
         template = ctx.catalogue.template(ctx.config.view().disk_template(checked.instance))
@@ -180,7 +182,8 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if runs:
             await require_hvparams(ctx, spec, node_uuid=target.uuid, starts=True)
         await require_none(ctx, spec, "which are not copied to another node", "", copied=True)
-        await self._require_room(spec, target, ctx)
+        await require_no_copies(ctx, spec, target)
+        return checked
 
     async def _start(self, checked: Checked, arrive: SetPrimaryNode, ctx: OperationContext) -> None:
         """Start the guest where its disks are by now; where it does not start, it stays there, stopped."""
@@ -194,19 +197,12 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
     async def _move_live(self, checked: Checked, ctx: OperationContext) -> None:
         move = self._live_move(checked, ctx)
-        await move.shrink(await self._check_live(move, checked), allowed=True)
+        await move.shrink(checked.free_mib)
         await move.run()
 
     def _live_move(self, checked: Checked, ctx: OperationContext) -> live_move.LiveMove:
         memory_mib = checked.running.memory_mib if checked.running is not None else 0
         return live_move.LiveMove(ctx, Way(checked.spec, checked.target, memory_mib))
-
-    async def _check_live(self, move: live_move.LiveMove, checked: Checked) -> int:
-        """Gives the memory, in MiB, that is free on the target; raises `PrerequisiteError`."""
-        template = move.ctx.catalogue.template(move.ctx.config.view().disk_template(checked.instance))
-        free_mib = await move.check_nodes(template, same_version=True)
-        await live_move.check_snapshots(move.ctx, checked.spec)
-        return free_mib
 
     def _target(self, view: ConfigView) -> Node:
         return view.find_node(self.target_node_uuid or self.target_node)
@@ -222,17 +218,6 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             if not self.ignore_consistency:
                 raise
             ctx.log.warning(f"{spec.name} was not shut down on {spec.primary_node}, its copy may be torn: {err}")
-
-    async def _require_room(self, spec: InstanceSpec, target: Node, ctx: OperationContext) -> None:
-        """Refuse disks that are on the target already: the undo of the copy would remove them."""
-        looks: list[FoundDisk] = await ask(ctx.nodes, target.uuid, BlockdevFindEach(disks=spec.disks))
-        for disk, found in zip(spec.disks, looks, strict=True):
-            if found.fault or found.status is not None:
-                what = found.fault or f"{found.status.dev_path if found.status else ''} is there"
-                raise ExecutionError(
-                    f"Disk {disk.index} of {spec.name} cannot be copied to {target.name}: {what}. See whether it holds "
-                    "what you need, and move it away first"
-                )
 
     async def _copy(self, spec: InstanceSpec, disk: DiskSpec, target: Node, ctx: OperationContext) -> None:
         """Copy one disk, empty parts left out; its undo removes what is there of it."""
@@ -285,5 +270,5 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
 
 def _on_target(checked: Checked, ctx: OperationContext) -> InstanceSpec:
     """The instance as it is once it has moved."""
-    moved = replace(checked.instance, primary_node=checked.target.uuid)
+    moved = structs.replace(checked.instance, primary_node=checked.target.uuid)
     return instance_spec(ctx.config.view(), ctx.catalogue, moved)

@@ -12,12 +12,14 @@ from ganeti.master.operations.lock_plans import allocation_plan, plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
 from ganeti.model.locks import LockPlan, instance_lock, node_lock, node_res_lock
+from ganeti.model.node_calls.disks import BlockdevFindEach, FoundDisk
 from ganeti.model.node_requests import InstanceSpec
-from ganeti.model.objects import Instance, NodeGroup
+from ganeti.model.objects import Instance, Node, NodeGroup
 from ganeti.model.parameters import NIC_PARAMETERS, defaults
 from ganeti.model.traits import Catalogue
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
+from ganeti.ports.nodes import ask
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,19 @@ def check_target(view: ConfigView, instance: Instance, target_uuid: str, *, igno
                 f"Instance {instance.name} violates the policy of node {target.name}'s group: {'; '.join(found)}. "
                 "Add --ignore-ipolicy to move it anyway",
                 WRONG_INPUT,
+            )
+
+
+async def require_no_copies(ctx: OperationContext, spec: InstanceSpec, target: Node) -> None:
+    """Refuse disks that are on the target already: the undo of the copy would remove them."""
+    looks: list[FoundDisk] = await ask(ctx.nodes, target.uuid, BlockdevFindEach(disks=spec.disks))
+    for disk, found in zip(spec.disks, looks, strict=True):
+        if found.fault or found.status is not None:
+            what = found.fault or f"{found.status.dev_path if found.status else ''} is there"
+            raise PrerequisiteError(
+                f"Disk {disk.index} of {spec.name} cannot be copied to {target.name}: {what}. See whether it holds "
+                "what you need, and move it away first",
+                WRONG_STATE,
             )
 
 

@@ -140,12 +140,12 @@ class ReinstallInstance(Operation[None], frozen=True, kw_only=True, forbid_unkno
         spec = replace(checked.spec, os=checked.instance.os)
         return instance_hooks(view, self.hooks_path, spec, checked.instance, nodes, nodes, {})
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         await validate_os(ctx, checked.spec, self.osparams_secret, force_variant=self.force_variant)
+        return checked
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec
-        await self.check_on_nodes(checked, ctx)
         if spec.os != checked.instance.os:
             ctx.log.info(f"* changing the OS from '{checked.instance.os}' to '{spec.os}'...")
         await install_os(ctx, spec, self.osparams_secret, reinstall=True, debug=self.debug_level or 0)

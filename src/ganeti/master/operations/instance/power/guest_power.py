@@ -7,7 +7,7 @@ from ganeti.master import allocation
 from ganeti.master.instance_spec import bare
 from ganeti.master.operations.instance.disks.disk_steps import close_disks, open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import require_bridges
-from ganeti.model.node_calls.instances import InstanceInfo, InstanceShutdown, InstanceStart
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo, InstanceShutdown, InstanceStart
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.ports.context import OperationContext, UndoNodeCall
 from ganeti.ports.nodes import ask
@@ -28,13 +28,32 @@ async def start_on_primary(
     shutdown_timeout_s: float = 0.0,
     ignore_secondaries: bool = False,
 ) -> None:
-    """Assemble the disks and start the guest, unless it runs already; the undo stops it and closes the disks.
+    """Start the guest on a node that has been asked whether it can: see `start_beside`."""
+    await start_beside(
+        ctx,
+        spec,
+        await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec)),
+        paused=paused,
+        shutdown_timeout_s=shutdown_timeout_s,
+        ignore_secondaries=ignore_secondaries,
+    )
+
+
+async def start_beside(
+    ctx: OperationContext,
+    spec: InstanceSpec,
+    running: FoundInstance | None,
+    *,
+    paused: bool = False,
+    shutdown_timeout_s: float = 0.0,
+    ignore_secondaries: bool = False,
+) -> None:
+    """Assemble the disks and start the guest, unless it is *running* already; the undo stops it and closes the disks.
 
     What is left of a guest that has ended by itself is stopped first, within *shutdown_timeout_s*. One that is paused,
     by an administrator or because a disk is full, has not ended.
     """
     node_uuid = spec.primary_node_uuid
-    running = await ask(ctx.nodes, node_uuid, InstanceInfo(instance=spec))
     if running is not None and running.state == "running":
         ctx.log.info(f"{spec.name} is already running on {spec.primary_node}")
         return
@@ -45,7 +64,6 @@ async def start_on_primary(
             f"{spec.name} starts it anew"
         )
         return
-    await require_bridges(ctx, node_uuid, spec)  # before what is left of the guest is stopped
     if running is not None:
         await ask(
             ctx.nodes,
@@ -53,18 +71,22 @@ async def start_on_primary(
             InstanceShutdown(instance=spec, timeout_s=shutdown_timeout_s),
             deadline_s=shutdown_timeout_s + MARGIN_S,
         )
-    await _check_memory(ctx, spec)
+        await check_memory(ctx, spec)  # it had some until now
     await start_guest(ctx, spec, paused=paused, ignore_secondaries=ignore_secondaries)
 
 
-async def check_start(ctx: OperationContext, spec: InstanceSpec) -> None:
-    """Raise `PrerequisiteError` where the guest does not run and the primary node cannot start it."""
-    if await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec)) is None:
+async def check_start(ctx: OperationContext, spec: InstanceSpec) -> FoundInstance | None:
+    """Give the guest as its primary node knows it; raises `PrerequisiteError` where the node cannot start it."""
+    running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
+    if running is None or running.state not in ("running", "paused"):
         await require_bridges(ctx, spec.primary_node_uuid, spec)
-        await _check_memory(ctx, spec)
+    if running is None:
+        await check_memory(ctx, spec)
+    return running
 
 
-async def _check_memory(ctx: OperationContext, spec: InstanceSpec) -> None:
+async def check_memory(ctx: OperationContext, spec: InstanceSpec) -> None:
+    """Raise `PrerequisiteError` where the primary node has not the memory that the guest needs."""
     template = ctx.catalogue.template(spec.disks[0].template if spec.disks else _no_disks(ctx))
     await allocation.check_capacity(ctx, spec.primary_node_uuid, spec, template, makes_disks=False)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_REBOOT: restart an instance, from inside (soft, hard) or from scratch (full)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from ganeti.base.command import Command
@@ -18,12 +18,12 @@ from ganeti.master.operations.instance.existing import (
     require_online,
     tell_needless,
 )
-from ganeti.master.operations.instance.power.guest_power import start_on_primary, stop_on_primary
+from ganeti.master.operations.instance.power.guest_power import check_memory, start_guest, stop_on_primary
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.parameters import InstanceName, InstanceUuid, ShutdownTimeout
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
-from ganeti.model.node_calls.instances import InstanceInfo, InstanceReboot
+from ganeti.model.node_calls.instances import FoundInstance, InstanceInfo, InstanceReboot
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -35,6 +35,8 @@ from ganeti.ports.nodes import ask
 class Checked:
     instance: Instance
     spec: InstanceSpec
+    running: FoundInstance | None = None
+    """The guest as its primary node knows it."""
 
 
 @operation(
@@ -87,21 +89,28 @@ class RebootInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_
         }
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
-    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        """Whether the guest can start again, before it is stopped for that."""
         spec = checked.spec
         await require_bridges(ctx, spec.primary_node_uuid, spec)
+        running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
+        if running is None:
+            await check_memory(ctx, spec)
+        elif running.state != "running" or self.reboot_type != "soft":
+            await require_hvparams(ctx, spec, starts=True)
+        return replace(checked, running=running)
+
+    async def execute(self, checked: Checked, ctx: OperationContext) -> None:
+        spec, running = checked.spec, checked.running
         if self.ignore_secondaries:
             tell_needless(ctx, spec, "--ignore-secondaries")
-        running = await ask(ctx.nodes, spec.primary_node_uuid, InstanceInfo(instance=spec))
-        runs = running is not None and running.state == "running"
-        if running is not None and not (runs and self.reboot_type == "soft"):
-            await require_hvparams(ctx, spec, starts=True)
-        if runs and self.reboot_type != "full":
+        if running is not None and running.state == "running" and self.reboot_type != "full":
             await self._reboot(spec, ctx)
         else:
             if running is not None:
                 await stop_on_primary(ctx, spec, timeout_s=float(self.shutdown_timeout))
-            await start_on_primary(ctx, spec, ignore_secondaries=self.ignore_secondaries)
+                await check_memory(ctx, spec)  # the guest had some until now
+            await start_guest(ctx, spec, ignore_secondaries=self.ignore_secondaries)
         await ctx.config.commit(
             SetInstanceState(instance_uuid=spec.uuid, admin_state="up", admin_state_source="admin", disks_active=True),
             settles=True,

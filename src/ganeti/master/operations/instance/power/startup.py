@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_STARTUP: start an instance on its primary node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -18,12 +18,13 @@ from ganeti.master.operations.instance.existing import (
     tell_needless,
     wrong_input,
 )
-from ganeti.master.operations.instance.power.guest_power import check_start, start_on_primary
+from ganeti.master.operations.instance.power.guest_power import check_start, start_beside
 from ganeti.master.operations.instance.selection import SELECTED, SELECTORS
 from ganeti.master.operations.instance.wanted.modification import with_parameters
 from ganeti.master.operations.parameters import IgnoreOfflineNodes, InstanceName, InstanceUuid, NoRemember, Values
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
+from ganeti.model.node_calls.instances import FoundInstance
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
@@ -35,6 +36,8 @@ class Checked:
     instance: Instance
     spec: InstanceSpec
     only_mark: bool
+    running: FoundInstance | None = None
+    """The guest as its primary node knows it."""
 
 
 @operation(
@@ -106,9 +109,8 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, {"FORCE": str(self.force)}
         )
 
-    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> None:
-        if not checked.only_mark:
-            await check_start(ctx, checked.spec)
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        return checked if checked.only_mark else replace(checked, running=await check_start(ctx, checked.spec))
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         spec = checked.spec
@@ -121,9 +123,10 @@ class StartInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
             return
         if self.force:
             tell_needless(ctx, spec, "--force")
-        await start_on_primary(
+        await start_beside(
             ctx,
             spec,
+            checked.running,
             paused=self.startup_paused,
             shutdown_timeout_s=float(self.shutdown_timeout),
             ignore_secondaries=self.force,

@@ -2,8 +2,9 @@
 """Mirrored disks between two nodes on loopback, over TLS, beside a plain file in the same run.
 
 4k writes at depth 1 and 16 (bar: 3 times the plain file), beside them what two storage daemons of QEMU need alone,
-without a relay and TLS between them, the longest write while the secondary hangs (2 s), memory of a disk's processes
-(25 MB), CPU of an idle disk, what is copied after 1 % has changed (1.5 %).
+without a relay and TLS between them, and two programs that can do nothing else (`mirror_least.c`), the longest write
+while the secondary hangs (2 s), memory of a disk's processes (25 MB), CPU of an idle disk, what is copied after 1 % has
+changed (1.5 %).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -103,6 +105,39 @@ async def _report_bound(root: Path, plain: Path) -> None:
             await daemon.stop()
 
 
+def report_least(root: Path, plain: Path) -> None:
+    """Two programs that do nothing but write to both images: no mirror outside of the guest's QEMU gets below that."""
+    program, door = root / "least", root / "door"
+    subprocess.run(["cc", "-O2", "-o", str(program), str(Path(__file__).with_name("mirror_least.c"))], check=True)
+    images = [root / name for name in ("own", "other")]
+    for image in images:
+        image.write_bytes(b"")
+        os.truncate(image, SIZE_MIB * MIB)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = [subprocess.Popen([program, images[1], str(port)])]
+    try:
+        wait_until(lambda: listens(port), "the secondary listens")
+        running.append(subprocess.Popen([program, images[0], str(port), door]))
+        wait_until(door.exists, "the primary listens")
+        for depth in COUNTS:
+            target = [f"nbd+unix:///?socket={door}"]
+            pairs = [(write_us([str(plain)], depth), write_us(target, depth)) for _ in range(ROUNDS)]
+            file_us, both_us = (statistics.median(values) for values in zip(*pairs, strict=True))
+            report(f"least programs alone to plain file, depth {depth}", both_us / file_us, "times")
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    assert images[0].read_bytes() == images[1].read_bytes()
+
+
+def listens(port: int) -> bool:
+    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in table)
+
+
 def report_stalls(pair: Pair, disk: DiskSpec) -> None:
     """The secondary's storage daemon, then its relay, is stopped in the midst of writing."""
     longest = 0.0
@@ -180,6 +215,7 @@ def main() -> None:
         os.truncate(plain, SIZE_MIB * MIB)
         report_writes(pair, disk, plain)
         report_bound(root, plain)
+        report_least(root, plain)
         pair.wait_equal(disk, pair.one)
         report_stalls(pair, disk)
         report_resync(pair, disk)

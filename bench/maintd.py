@@ -17,8 +17,8 @@ from typing import Any
 
 from measure import pss_mib, report
 
-from ganeti.maintd.looking import MOND_PORT, Looker
-from ganeti.master.maintenance.incidents import Looks, record
+from ganeti.maintd.report_polling import MOND_PORT, ReportPoller
+from ganeti.master.maintenance.incidents import SeenObjects, record
 from ganeti.master.maintenance.rounds import Answers, plan_round, room_question
 from ganeti.model.configuration import Configuration, Draft
 from ganeti.model.objects import Cluster, Disk, Instance, Node, NodeGroup
@@ -48,11 +48,11 @@ def main() -> None:
 async def _evaluate(nodes: int) -> None:
     config = _configuration(nodes)
     client = HttpClient(None, lambda name: config.node(name).primary_ip)
-    looker, looks = Looker(client, lambda: KEY, time.time), Looks()
+    poller, seen = ReportPoller(client, lambda: KEY, time.time), SeenObjects()
     for number in range(3):
         began_s, cpu_s = time.monotonic(), time.process_time()
-        found = await looker.look(config.nodes(), 5.0)
-        change = record(config, looks, found, {}, _new_id)
+        found = await poller.poll(config.nodes(), 5.0)
+        change = record(config, seen, found, {}, _new_id)
         draft = Draft(config, time.time())
         change.apply(draft)
         for (kind, uuid), obj in draft.touched.items():

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ganeti.master.maintenance.changes import BeginRound, ChangeMaintenance, EndRound, RecordIncidents, RecordRound
-from ganeti.master.maintenance.incidents import Looks, record
+from ganeti.master.maintenance.incidents import SeenObjects, record
 from ganeti.master.maintenance.rounds import Answers, balance_question, is_due, plan_round, room_question
 from ganeti.master.maintenance.task import SOURCE, Opcode, Round, with_reason
 from ganeti.model.configuration import Configuration, Draft
@@ -47,7 +47,7 @@ class MaintainedCluster:
     """By the name of a node, what its command says."""
     silent: set[str] = field(default_factory=set)
     jobs: dict[int, tuple[str, list[Opcode]]] = field(default_factory=dict)
-    looks: Looks = field(default_factory=Looks)
+    seen: SeenObjects = field(default_factory=SeenObjects)
     stuck: Sequence[str] = ()
     planned: Round = field(default_factory=Round)
     dies_submitting: bool = False
@@ -118,7 +118,7 @@ class MaintainedCluster:
             if node.name not in self.silent
         }
         statuses = {job: status for job, (status, _) in self.jobs.items()}
-        change = record(self.config, self.looks, told, statuses, self.new_id, self.stuck)
+        change = record(self.config, self.seen, told, statuses, self.new_id, self.stuck)
         if change != RecordIncidents():
             self.commit(change)
             self.stuck = ()
@@ -189,7 +189,7 @@ class MaintainedCluster:
             for incident in task.incidents:
                 of_incidents.setdefault(incident, []).extend(numbers)
         if self.dies_submitting:
-            self.dies_submitting, self.looks, self.stuck = False, Looks(), ()
+            self.dies_submitting, self.seen, self.stuck = False, SeenObjects(), ()
             return
         self.commit(RecordRound(token=token, jobs=jobs, of_incidents=of_incidents))
 

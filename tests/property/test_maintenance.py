@@ -18,7 +18,7 @@ from tests.fakes.maintained_cluster import MIRRORED, SHARED, MaintainedCluster
 from tests.fakes.thoroughness import examples
 
 from ganeti.master.maintenance.changes import COMPLETED, FAILED, CancelIncident, ChangeMaintenance
-from ganeti.master.maintenance.incidents import Looks
+from ganeti.master.maintenance.incidents import SeenObjects
 from ganeti.master.maintenance.sameness import EVACUATE_FAILOVER, identity
 
 HOUR_S = 3600.0
@@ -76,7 +76,7 @@ class Year:
     def _disturb(self) -> None:
         self.cluster.dies_submitting = self._chance(500)
         if self._chance(50):
-            self.cluster.looks = Looks()  # the master moves
+            self.cluster.seen = SeenObjects()  # the master moves
         if self._chance(20):
             self.cluster.now_s += self.random.choice((-1, 1)) * 86400
         self.cluster.silent = {node.name for node in self.cluster.config.nodes() if self._chance(200)}

@@ -20,7 +20,7 @@ from tests.system.killing import make_jobs_stop
 
 from ganeti.base.errors import GanetiError
 from ganeti.node.storage.mirror.places import identity
-from ganeti.node.storage.mirror.requests import Look, State
+from ganeti.node.storage.mirror.requests import Inspect, State
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine, processes
 from ganeti.tools.testbed.node_files import FILE_STORAGE
@@ -70,7 +70,7 @@ class MirroredBed(FakeBed):
             client.settimeout(10.0)
             client.connect(f"{self.root(node)}/{_RUN}/control")
             for opened in self.opened(node):
-                client.sendall(msgspec.json.encode(Look(uuid=opened["uuid"], image=opened["image"])) + b"\n")
+                client.sendall(msgspec.json.encode(Inspect(uuid=opened["uuid"], image=opened["image"])) + b"\n")
                 return msgspec.json.decode(client.makefile().readline(), type=State)
         return None
 

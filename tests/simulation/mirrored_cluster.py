@@ -22,8 +22,8 @@ from ganeti.node.storage.mirror.requests import (
     SECONDARY,
     Close,
     HandOver,
+    Inspect,
     Kept,
-    Look,
     Open,
     Opened,
     State,
@@ -71,7 +71,7 @@ class Cluster:
         pair, node = self.pair, self.pair.nodes[self.pair.primary]
         alone = dict(pair.alone)
         with suppress(GanetiError):
-            state: State = await pair.ask(node.name, Look(uuid=UUID, image=node.name))
+            state: State = await pair.ask(node.name, Inspect(uuid=UUID, image=node.name))
             if state.role == PRIMARY:
                 pair.generation = max(pair.generation, state.kept.generation)
                 self._note(alone, degraded=not state.in_sync)
@@ -93,7 +93,7 @@ class Cluster:
         """With the help of the primary node."""
         pair = self.pair
         source, target = pair.primary, pair.other(pair.primary).name
-        state: State = await pair.ask(source, Look(uuid=UUID, image=source))
+        state: State = await pair.ask(source, Inspect(uuid=UUID, image=source))
         if not state.in_sync:
             return
         pair.nodes[source].guest = ""
@@ -113,7 +113,7 @@ class Cluster:
     async def fail_over_by_force(self) -> None:
         pair = self.pair
         source, target = pair.primary, pair.other(pair.primary).name
-        state: State = await pair.ask(target, Look(uuid=UUID, image=target))
+        state: State = await pair.ask(target, Inspect(uuid=UUID, image=target))
         if state.kept.generation < pair.generation or not state.kept.valid:
             pair.tell(f"no fail-over to {target}: its copy is older or not complete")
             return
@@ -228,7 +228,7 @@ class Cluster:
             if not self._is_over:
                 await self.watch()
             await asyncio.sleep(2.0)
-            state: State = await pair.ask(pair.primary, Look(uuid=UUID, image=pair.primary))
+            state: State = await pair.ask(pair.primary, Inspect(uuid=UUID, image=pair.primary))
             if state.in_sync and pair.other(pair.primary).role() not in WRITING:
                 break
         else:

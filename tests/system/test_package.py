@@ -164,7 +164,7 @@ def test_a_mond_without_privileges_tells_of_guests(bed: Layout) -> None:
     page = "http://127.0.0.1:1815/1/report/instance/inst-status-fake"
     [found] = json.loads(good(bed, "curl", "-s", page, node="node2"))["data"]["instances"]
     assert (found["name"], found["actualState"]) == ("inst1", "running")
-    looks = "/run/ganeti/ganeti-noded.looks"
+    looks = "/run/ganeti/ganeti-noded.probes"
     assert good(bed, "stat", "--format=%a %U:%G", looks, node="node2").strip() == "660 root:gnt-mond"
 
 

@@ -18,8 +18,8 @@ from ganeti.daemons.master_start import Mastery, as_master
 from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import Answers
 from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
-from ganeti.maintd.looking import Looker
 from ganeti.maintd.losses import LossesHeard
+from ganeti.maintd.report_polling import ReportPoller
 from ganeti.maintd.rounds import Maintenance
 from ganeti.model.node_calls.node import WatcherRun
 from ganeti.ports.nodes import ask
@@ -67,7 +67,7 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
     lock = LiveLock(_lock_path(paths))
     client = HttpClient(None, functools.partial(_address_of, follower))
     key = ClusterKey(paths)
-    looker = Looker(client, lambda: key().strip(), time.time)
+    poller = ReportPoller(client, lambda: key().strip(), time.time)
     luxi = LuxiClient(paths)
     ends = GuestEndsHeard(
         lambda: follower.configuration,
@@ -79,7 +79,7 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
     losses = LossesHeard(lambda: follower.configuration, commits.commit, lambda: key().strip())
     answers = Answers(
         lambda: follower.configuration,
-        lambda: looker.refused + ends.refused + losses.refused,
+        lambda: poller.refused + ends.refused + losses.refused,
         ends.hear,
         losses.hear,
     )
@@ -102,7 +102,7 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
             daemon.stop_with(EXIT_NOT_MASTER)
 
     follower.changed = stop_if_deposed
-    maintenance = Maintenance(follower, commits, luxi, looker)
+    maintenance = Maintenance(follower, commits, luxi, poller)
     background.start(maintenance.run(), "maintenance")
     if not daemon.options.no_watcher:
         background.start(ends.run(), "guests that ended")

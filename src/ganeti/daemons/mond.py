@@ -12,13 +12,13 @@ from ganeti.base.registry import import_all
 from ganeti.calls.confd_client import ConfdClient
 from ganeti.daemons.node_daemon import ClusterKey, options_of
 from ganeti.mond.answers import PORT, answer
-from ganeti.mond.asked_looks import AskedLooks, asked_key
 from ganeti.mond.cluster import ConfdView
 from ganeti.mond.monitor import Monitor
 from ganeti.mond.node import Node
+from ganeti.mond.noded_probes import NodedProbes, asked_key
 from ganeti.mond.telling import GuestEnds, Teller
-from ganeti.node.collectors.looks import Looks
-from ganeti.node.collectors.own_looks import OwnLooks
+from ganeti.node.collectors.local_probes import LocalProbes
+from ganeti.node.collectors.probes import Probes
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.access import own_name
 from ganeti.noded.world import RealNodeWorld
@@ -47,15 +47,15 @@ async def serve(daemon: Daemon) -> None:
     import_all(ganeti.node.hypervisors)
     hypervisors, ssconf = sorted(Hypervisor.registry.items()), partial(ssconf_words, paths)
     if accounts.are_used(paths.root):
-        looks: Looks = AskedLooks(paths)
+        probes: Probes = NodedProbes(paths)
         key = await asyncio.to_thread(ClusterKey, paths, asked_key)
     else:
         world = RealNodeWorld(paths, name)
-        looks, key = OwnLooks(paths, [driver(world) for _, driver in hypervisors], ssconf), ClusterKey(paths)
+        probes, key = LocalProbes(paths, [driver(world) for _, driver in hypervisors], ssconf), ClusterKey(paths)
     view = ConfdView(partial(_confds, paths, key), name)
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
     names = [own for own, _ in hypervisors]
-    node = Node(name, view, names, looks, lambda: key().strip(), ssconf, record=record)
+    node = Node(name, view, names, probes, lambda: key().strip(), ssconf, record=record)
     teller, ends = Teller(name, partial(ssconf, "master_ip"), node.key), GuestEnds(node.look)
     node.tell, node.follow = teller.tell, ends.follow
     monitor = Monitor(node)

@@ -23,8 +23,8 @@ from ganeti.noded.access import CandidateCertificates, own_name
 from ganeti.noded.call_record import CallRecord
 from ganeti.noded.call_spans import CallSpans
 from ganeti.noded.calls import NodeCalls, StoppingError
-from ganeti.noded.looks import serve_looks
 from ganeti.noded.lost_guests import LostGuests
+from ganeti.noded.probe_server import serve_probes
 from ganeti.noded.replica import Replica
 from ganeti.noded.world import RealNodeWorld, end_orphans
 from ganeti.system.daemonize import Daemon, parse_options, run_daemon
@@ -91,7 +91,7 @@ class NodeDaemon:
 
     def __init__(self, paths: Paths, options: argparse.Namespace, stopping: asyncio.Event) -> None:
         self._paths, self._stopping = paths, stopping
-        self._looks: UnixServer | None = None
+        self._probes: UnixServer | None = None
         self._background = Background()
         self._candidates = CandidateCertificates(paths)
         self._candidates.resume()
@@ -120,7 +120,7 @@ class NodeDaemon:
     async def start(self) -> None:
         """Listen; raises `TransportError`."""
         await self._server.start()
-        self._looks = await serve_looks(self._paths, self._state.world.node_name, partial(ssconf_words, self._paths))
+        self._probes = await serve_probes(self._paths, self._state.world.node_name, partial(ssconf_words, self._paths))
         _log.info("node daemon of %s listens on port %d", self._state.world.node_name, self._server.port)
         self._background.start(self._replica.resume(), "the copy of the configuration")
         self._background.start(self._guard_disks(), "the guards of disks")
@@ -137,8 +137,8 @@ class NodeDaemon:
         """Calls still running are ended; their callers repeat them to the next daemon."""
         await self._calls.close(STOP_GRACE_S)
         await self._server.close()
-        if self._looks is not None:
-            await self._looks.close()
+        if self._probes is not None:
+            await self._probes.close()
         await self._background.cancel()
         await self._replica.close()
         self._record.close()

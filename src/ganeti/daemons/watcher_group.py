@@ -21,7 +21,7 @@ from ganeti.base.paths import Paths
 from ganeti.daemons.watcher_asking import ANSWER_WITHIN_S, WAIT_S, follow
 from ganeti.daemons.watcher_disks import DiskWork
 from ganeti.daemons.watcher_lock import WatcherLock
-from ganeti.daemons.watcher_look import look
+from ganeti.daemons.watcher_state import cluster_state
 from ganeti.master.watcher import (
     GroupNow,
     WatcherState,
@@ -138,7 +138,7 @@ class GroupWork:
         return found
 
     def _look(self) -> GroupNow:
-        return look(self._paths, self._uuid)
+        return cluster_state(self._paths, self._uuid)
 
     def _locks(self) -> frozenset[str]:
         """Locks that a job has for itself, or waits to have so: who only shares one changes nothing."""

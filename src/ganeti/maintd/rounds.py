@@ -19,7 +19,7 @@ from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.daemon_commits import DaemonCommits
 from ganeti.calls.luxi_client import LuxiClient
 from ganeti.maintd.backups import ScheduledBackups
-from ganeti.maintd.looking import Looker
+from ganeti.maintd.report_polling import ReportPoller
 from ganeti.master.maintenance import repairs
 from ganeti.master.maintenance.asking import next_round
 from ganeti.master.maintenance.changes import (
@@ -31,7 +31,7 @@ from ganeti.master.maintenance.changes import (
     RecordRound,
     jobs_for_it_alone,
 )
-from ganeti.master.maintenance.incidents import GONE, Looks, record
+from ganeti.master.maintenance.incidents import GONE, SeenObjects, record
 from ganeti.master.maintenance.rounds import is_due
 from ganeti.master.maintenance.task import SOURCE, Round, Task, with_reason
 from ganeti.model.objects import Plain
@@ -63,12 +63,14 @@ class _Attempt:
 class Maintenance:
     """Call `run` as a task."""
 
-    def __init__(self, follower: ConfigFollower, commits: DaemonCommits, luxi: LuxiClient, looker: Looker) -> None:
+    def __init__(
+        self, follower: ConfigFollower, commits: DaemonCommits, luxi: LuxiClient, poller: ReportPoller
+    ) -> None:
         self._follower = follower
         self._commits = commits
         self._luxi = luxi
-        self._looker = looker
-        self._looks = Looks()
+        self._poller = poller
+        self._seen = SeenObjects()
         self._stuck: Sequence[str] = ()
         self._attempt = _Attempt()
         self._backups = ScheduledBackups(lambda: self._view, self._commit, luxi)
@@ -105,10 +107,10 @@ class Maintenance:
         view = self._view
         if not view.cluster.diagnose_data_collector_filename and not view.maintenance.incidents:
             return {}
-        return await self._looker.look(view.nodes(), interval_s(view))
+        return await self._poller.poll(view.nodes(), interval_s(view))
 
     async def _record(self, found: Mapping[str, Plain], statuses: Mapping[int, str]) -> None:
-        change = record(self._view, self._looks, found, statuses, _new_id, self._stuck)
+        change = record(self._view, self._seen, found, statuses, _new_id, self._stuck)
         if change == RecordIncidents():
             return
         self._tell(change)
@@ -163,7 +165,7 @@ class Maintenance:
 
     async def _next_round(self) -> None:
         own = self._view.maintenance
-        load = await self._looker.loads(self._view.nodes()) if own.balance and own.balance_dynamic else None
+        load = await self._poller.loads(self._view.nodes()) if own.balance and own.balance_dynamic else None
         if known := [name for name in own.evacuated if name in (load or {})]:
             await self._commit(RecordIncidents(no_longer_evacuated=known))
         planned = await next_round(lambda: self._view, self._place, load, time.time())

@@ -25,7 +25,7 @@ from ganeti.node.storage.mirror.requests import (
     Connect,
     Done,
     HandOver,
-    Look,
+    Inspect,
     Mark,
     Open,
     Opened,
@@ -88,7 +88,7 @@ class Server:
         match request:
             case Open(disk=wanted):
                 return await self._open(wanted)
-            case Look(uuid=uuid, image=image):
+            case Inspect(uuid=uuid, image=image):
                 disk = self._disks.get(uuid)
                 return disk.state() if disk is not None else State(role=CLOSED, kept=read_kept(image))
             case Close(uuid=uuid):

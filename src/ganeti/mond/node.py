@@ -11,7 +11,7 @@ from ganeti.mond.guest_changes import GuestChanges
 from ganeti.node.collectors import cpu_load
 from ganeti.node.collectors.growth import Window
 from ganeti.node.collectors.interface import ClusterView, Collector
-from ganeti.node.collectors.looks import Looks
+from ganeti.node.collectors.probes import Probes
 from ganeti.node.collectors.report import text_of
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.system.flight_record import FlightRecord
@@ -32,7 +32,7 @@ class Node:
     cluster: ClusterView
     hypervisors: Sequence[str]
     """Names of those that this node may have."""
-    looks: Looks
+    probes: Probes
     key: Callable[[], bytes]
     """The cluster's key, which signs reports that MaintD acts on."""
     ssconf: Callable[[str], Sequence[str]]
@@ -93,7 +93,7 @@ class Node:
         until_s, told = self._told.get(name, (0.0, {}))
         if time.monotonic() >= until_s:
             try:
-                told = await self.looks.states(name)
+                told = await self.probes.states(name)
             except GanetiError as err:
                 told = {}
                 _log.warning("guests of %s cannot be asked how they are: %s", name, err)
@@ -109,6 +109,6 @@ class Node:
             return ()
         at_s, found = self._seen.get(hypervisor, (-SEEN_S, ()))
         if time.monotonic() - at_s >= SEEN_S:
-            found = await self.looks.seen(hypervisor)
+            found = await self.probes.seen(hypervisor)
             self._seen[hypervisor] = time.monotonic(), found
         return found

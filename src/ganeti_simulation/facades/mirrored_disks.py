@@ -69,7 +69,7 @@ class Copies:
         if kind == "Open":
             return self._open(request.disk)
         opened = self.opened(request.uuid)
-        if kind == "Look":
+        if kind == "Inspect":
             return self._state(request, opened)
         if kind == "Steal":
             return self._steal(request, opened)

@@ -385,7 +385,7 @@ def sender_of(kind: str, data_dir: str) -> "tuple[Sender, Callable[[bytes], bool
             forged = json.dumps({"secret": "00" * 16, "name": "node3"}).encode() + b"\n"
             return Lines(1817, forged, [None, None, tls()]).send, lambda answer: b'"setup"' in answer
         case "mirror-control":
-            look = {"type": "Look", "uuid": "x", "image": "/etc/passwd"}
+            look = {"type": "Inspect", "uuid": "x", "image": "/etc/passwd"}
             return Unix("/run/ganeti/mirror/control", look, b"\n").send, lambda answer: b'"role"' in answer
         case "master":
             message = {"method": "SubmitJob", "args": [[{"OP_ID": "OP_TEST_DELAY", "duration": 0.0}]]}
@@ -423,7 +423,7 @@ def true_answer(kind: str, data_dir: str) -> "bytes | None":
         case "maintd":
             return Http(1816, "", [], b"", cluster_address(data_dir)).truly(None, get % b"/1/status")
         case "mirror-control":
-            look = {"type": "Look", "uuid": "x", "image": "/nowhere"}
+            look = {"type": "Inspect", "uuid": "x", "image": "/nowhere"}
             return ask("/run/ganeti/mirror/control", look, b"\n")
         case "master":
             return ask(f"{run}/ganeti-master", {"method": "QueryConfigValues", "args": [["cluster_name"]]})

@@ -23,8 +23,8 @@ from ganeti.node.storage.mirror.requests import (
     CLOSED,
     PRIMARY,
     Close,
+    Inspect,
     Kept,
-    Look,
     Open,
     Opened,
     Refusal,
@@ -76,7 +76,7 @@ def opened(root: Path) -> Opened:
 
 
 async def role(server: Server, root: Path) -> str:
-    found = await server.carry_out(Look(uuid="disk", image=str(root / "image")))
+    found = await server.carry_out(Inspect(uuid="disk", image=str(root / "image")))
     assert isinstance(found, State)
     return found.role
 

@@ -17,7 +17,7 @@ from ganeti.mond.monitor import Monitor, collectors
 from ganeti.mond.node import Node
 from ganeti.node.catalogue import build_catalogue
 from ganeti.node.collectors.interface import Collector, Known, Setting, Settings
-from ganeti.node.collectors.own_looks import OwnLooks
+from ganeti.node.collectors.local_probes import LocalProbes
 from ganeti.node.collectors.owners import Owned
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError
 from ganeti.node.hypervisors.interface import RunningInstance, Sighting
@@ -58,8 +58,8 @@ def node_of(tmp_path: Any, view: View | None = None, hypervisors: str = "fake", 
     def ssconf(key: str) -> list[str]:
         return words.get(key, [])
 
-    looks = OwnLooks(paths, [driver or Driver()], ssconf)  # type: ignore[list-item]
-    return Node("node1.x", view or View(), ["fake"], looks, lambda: KEY, ssconf)
+    probes = LocalProbes(paths, [driver or Driver()], ssconf)  # type: ignore[list-item]
+    return Node("node1.x", view or View(), ["fake"], probes, lambda: KEY, ssconf)
 
 
 def get(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, Any]:

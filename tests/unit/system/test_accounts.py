@@ -59,9 +59,9 @@ def test_a_group_is_not_given_through_a_link(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("grp.getgrnam", lambda name: SimpleNamespace(gr_gid=7))
     monkeypatch.setattr(os, "chown", lambda path, *owner, follow_symlinks=True: given.append((path, follow_symlinks)))
     monkeypatch.setattr(os, "fchown", lambda descriptor, *owner: given.append((descriptor, False)))
-    accounts.give_group("/run/ganeti/ganeti-noded.looks", accounts.MONITORING)
+    accounts.give_group("/run/ganeti/ganeti-noded.probes", accounts.MONITORING)
     accounts.give_group("/var/log/ganeti/node-daemon.log", accounts.DAEMONS, 5)
-    assert given == [("/run/ganeti/ganeti-noded.looks", False), (5, False)]
+    assert given == [("/run/ganeti/ganeti-noded.probes", False), (5, False)]
 
 
 def test_a_file_that_root_wrote_gets_the_owner_of_the_table(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

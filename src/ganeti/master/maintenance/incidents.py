@@ -30,7 +30,7 @@ MOST_UNSTEADY = 8
 
 
 @dataclass
-class Looks:
+class SeenObjects:
     """What earlier looks have found; forgotten when the daemon ends, which only makes it slower to act."""
 
     last: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Looks:
 
 def record(
     view: ConfigView,
-    looks: Looks,
+    seen: SeenObjects,
     found: Mapping[str, Plain],
     jobs: Mapping[int, str],
     new_id: Callable[[], str],
@@ -79,9 +79,9 @@ def record(
     noted = [
         (new_id(), node, action_of(original), original)
         for node, original in found.items()
-        if action_of(original) != NOTHING and _is_new(maintenance, looks, node, original)
+        if action_of(original) != NOTHING and _is_new(maintenance, seen, node, original)
     ]
-    looks.take(found)
+    seen.take(found)
     return RecordIncidents(noted=noted, confirmed=confirmed, forgotten=forgotten, ended=ended)
 
 
@@ -99,11 +99,11 @@ def succeeded(jobs: Iterable[int], statuses: Mapping[int, str]) -> bool | None:
     return True if all(status == SUCCESS for status in found) else None
 
 
-def _is_new(maintenance: Maintenance, looks: Looks, node: str, original: Plain) -> bool:
+def _is_new(maintenance: Maintenance, seen: SeenObjects, node: str, original: Plain) -> bool:
     own = identity(original)
     if any(each.node == node and identity(each.original) == own for each in maintenance.incidents):
         return False
-    return not looks.is_unsteady(node) or looks.last.get(node) == own
+    return not seen.is_unsteady(node) or seen.last.get(node) == own
 
 
 def _is_over(incident: Incident, node: Node, found: Mapping[str, Plain]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ganeti.node.collectors.interface import Node, Sample, collector
-from ganeti.node.collectors.looks import Diagnosed
+from ganeti.node.collectors.probes import Diagnosed
 from ganeti.node.collectors.report import STATUS
 from ganeti.wire.confd import sign
 from ganeti.wire.diagnose_report import OK, STATUSES, RefusedReport, read_object
@@ -67,6 +67,6 @@ async def _collect(node: Node) -> Any:
     name = node.cluster.settings.diagnose_command
     if not name:
         return well()
-    told = await node.looks.diagnosed(name)
+    told = await node.probes.diagnosed(name)
     node.note_refusal(told.fault)
     return told.original

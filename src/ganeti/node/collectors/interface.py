@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ganeti.model.data_collectors import INTERVAL_US
 from ganeti.node.collectors.growth import Window
-from ganeti.node.collectors.looks import Looks
 from ganeti.node.collectors.owners import Owned
+from ganeti.node.collectors.probes import Probes
 from ganeti.node.hypervisors.interface import Sighting
 
 
@@ -79,7 +79,7 @@ class Node(Protocol):
         """Names of those that this node may have."""
 
     @property
-    def looks(self) -> Looks: ...
+    def probes(self) -> Probes: ...
 
     @property
     def key(self) -> Callable[[], bytes]:

@@ -77,5 +77,5 @@ def _places(disks: Any) -> Iterator[tuple[str, str]]:
 
 @collector(NAME, CATEGORY, PERFORMANCE)
 async def _collect(node: Node) -> Any:
-    text = await node.looks.volumes()
+    text = await node.probes.volumes()
     return read(text, (await node.cluster.owners()).volumes) if text.strip() else []

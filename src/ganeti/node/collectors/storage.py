@@ -40,4 +40,4 @@ def _samples(data: Any) -> Iterator[Sample]:
     samples=_samples,
 )
 async def _collect(node: Node) -> Any:
-    return await node.looks.storage()
+    return await node.probes.storage()

@@ -31,7 +31,7 @@ from ganeti.node.certificates import Authority
 from ganeti.system.files import write_atomically
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import findings
-from ganeti.tools.take_over.messages import BEFORE, TAKEN, Done, GiveBack, Guest, Look, Seen, Take
+from ganeti.tools.take_over.messages import BEFORE, TAKEN, Done, GiveBack, Guest, Survey, SurveyAnswer, Take
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
 
@@ -50,7 +50,7 @@ class Plan:
     problems: list[str] = field(default_factory=list)
     cares: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    surveys: dict[str, SurveyAnswer] = field(default_factory=dict)
     """By the node's name."""
 
     def check(self) -> None:
@@ -99,8 +99,8 @@ class ClusterPart:
         self._look(plan, back=True)
         plan.problems += [
             f"{name} was no node of the earlier Ganeti: remove it from the cluster first"
-            for name, seen in plan.seen.items()
-            if seen.state == TAKEN and not seen.old_digest
+            for name, surveys in plan.surveys.items()
+            if surveys.state == TAKEN and not surveys.old_digest
         ]
         return plan
 
@@ -137,7 +137,7 @@ class ClusterPart:
             self._do(plan, node, "stop")
             say(f"the daemons of {node.name} have ended")
         plan.config = Configuration.from_plain(self._plain_back())
-        digests = {node.uuid: plan.seen[node.name].old_digest for node in self._master_last(plan)}
+        digests = {node.uuid: plan.surveys[node.name].old_digest for node in self._master_last(plan)}
         self._set_digests(plan, digests)
         plain = plan.config.to_plain()
         for sentence in versions.downgrade(plain, self._catalogue):
@@ -187,7 +187,7 @@ class ClusterPart:
     def _look(self, plan: Plan, *, back: bool = False) -> None:
         systems = sorted({instance.os.partition("+")[0] for instance in plan.config.instances() if instance.os})
         for node in self._master_last(plan):
-            asked = Look(
+            asked = Survey(
                 back=back,
                 cluster_name=plan.config.cluster.cluster_name,
                 hypervisors=[
@@ -197,16 +197,16 @@ class ClusterPart:
                 systems=systems,
             )
             try:
-                seen = plan.seen[node.name] = self._ask_look(plan, node, asked)
+                surveys = plan.surveys[node.name] = self._ask_survey(plan, node, asked)
             except GanetiError as err:
                 plan.problems.append(str(err))
                 continue
-            if seen.release != RELEASE:
-                plan.problems.append(f"{node.name} has release {seen.release} of this program, this node {RELEASE}")
-            if seen.state not in (BEFORE, TAKEN):
+            if surveys.release != RELEASE:
+                plan.problems.append(f"{node.name} has release {surveys.release} of this program, this node {RELEASE}")
+            if surveys.state not in (BEFORE, TAKEN):
                 plan.problems.append(f"{node.name} has no data of a cluster")
-            plan.problems += [f"{node.name}: {problem}" for problem in seen.problems]
-            plan.cares += [f"{node.name}: {remark}" for remark in seen.remarks]
+            plan.problems += [f"{node.name}: {problem}" for problem in surveys.problems]
+            plan.cares += [f"{node.name}: {remark}" for remark in surveys.remarks]
 
     def _master_last(self, plan: Plan) -> list[Node]:
         """Nodes that take part, in an order in which the master can still ask all others."""
@@ -258,10 +258,12 @@ class ClusterPart:
         cluster = msgspec.structs.replace(plan.config.cluster, candidate_certs=kept)
         plan.config.put("cluster", CLUSTER_KEY, cluster)
 
-    def _ask_look(self, plan: Plan, node: Node, asked: Look) -> Seen:
+    def _ask_survey(self, plan: Plan, node: Node, asked: Survey) -> SurveyAnswer:
         if node.uuid == plan.config.cluster.master_node:
-            return self._own.look(asked)
-        return msgspec.json.decode(self._remote(plan, node, "look", msgspec.json.encode(asked).decode()), type=Seen)
+            return self._own.survey(asked)
+        return msgspec.json.decode(
+            self._remote(plan, node, "survey", msgspec.json.encode(asked).decode()), type=SurveyAnswer
+        )
 
     def _ask(self, plan: Plan, node: Node, action: str, asked: Take | GiveBack) -> Done:
         if node.uuid == plan.config.cluster.master_node:

@@ -13,12 +13,12 @@ from ganeti.base.terminal import SPEAKER
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.take_over.cluster_part import ClusterPart, Plan, sentences
 from ganeti.tools.take_over.foretold import foretold
-from ganeti.tools.take_over.messages import GiveBack, Look, Take
+from ganeti.tools.take_over.messages import GiveBack, Survey, Take
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
 
 NAME = "take-over"
-_NODE_ACTIONS = ("look", "take", "give-back", "start", "stop")
+_NODE_ACTIONS = ("survey", "take", "give-back", "start", "stop")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,8 +92,8 @@ def _shadow(machine: Machine, options: argparse.Namespace) -> int:
 
 def _node(machine: Machine, options: argparse.Namespace) -> int:
     part, text = NodePart(machine), sys.stdin.buffer.read()
-    if options.step == "look":
-        answer: msgspec.Struct = part.look(msgspec.json.decode(text, type=Look))
+    if options.step == "survey":
+        answer: msgspec.Struct = part.survey(msgspec.json.decode(text, type=Survey))
     elif options.step == "take":
         answer = part.take(msgspec.json.decode(text, type=Take))
     elif options.step == "give-back":
@@ -106,7 +106,7 @@ def _node(machine: Machine, options: argparse.Namespace) -> int:
 
 
 def _show(plan: Plan) -> None:
-    for name, seen in plan.seen.items():
+    for name, seen in plan.surveys.items():
         print(f"{name}: release {seen.release}, {len(seen.running)} guests run: {', '.join(seen.running) or 'none'}")
     lines = sentences("What changes in the configuration:", plan.changes)
     lines += sentences("What needs care:", plan.cares) + sentences("What speaks against it:", plan.problems)

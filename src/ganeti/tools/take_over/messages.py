@@ -23,7 +23,7 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     """The same in the form of `config.data`."""
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Asks what is there; nothing is changed."""
 
     back: bool = False
@@ -35,7 +35,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """Names of operating systems, without their variants, that instances have."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SurveyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     release: str
     state: str
     running: list[str] = []

@@ -20,7 +20,7 @@ from ganeti.noded.world import RealNodeWorld
 from ganeti.system.ssconf import ssconf
 from ganeti.tools.ensure_dirs import ensure
 from ganeti.tools.take_over.kept_files import KeptFiles
-from ganeti.tools.take_over.messages import BEFORE, NO_NODE, TAKEN, Done, GiveBack, Guest, Look, Seen, Take
+from ganeti.tools.take_over.messages import BEFORE, NO_NODE, TAKEN, Done, GiveBack, Guest, Survey, SurveyAnswer, Take
 
 T = TypeVar("T")
 _EXPORTS_OF_DEBIAN = "/var/lib/ganeti/export"
@@ -44,7 +44,7 @@ class NodePart:
             return NO_NODE
         return TAKEN if os.path.exists(self._paths.authority_cert) else BEFORE
 
-    def look(self, wanted: Look) -> Seen:
+    def survey(self, wanted: Survey) -> SurveyAnswer:
         problems, remarks, running = [], [], []
         name = ssconf(self._paths, "cluster_name")
         if name and name != wanted.cluster_name:
@@ -68,7 +68,7 @@ class NodePart:
             if not any(os.path.isdir(self._paths.under(f"{place}/{system}")) for place in OS_SEARCH_PATH)
         ]
         remarks += self._exports(back=wanted.back)
-        return Seen(
+        return SurveyAnswer(
             release=RELEASE,
             state=self.state,
             running=sorted(running),

@@ -12,7 +12,7 @@ import pytest
 
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
-from ganeti.node.collectors.own_looks import OwnLooks
+from ganeti.node.collectors.local_probes import LocalProbes
 from ganeti.node.white_list import fault_of
 from ganeti.wire import confd
 
@@ -167,7 +167,7 @@ def test_a_command_that_is_not_as_it_must_be_does_not_run(tmp_path, mode):
     command, mark = directory / "check-disks", tmp_path / "has-run"
     command.write_text(f'#!/bin/sh\n: > {mark}\necho \'{{"status": "evacuate"}}\'\n')
     command.chmod(mode)
-    told = asyncio.run(OwnLooks(paths, [], lambda key: []).diagnosed("check-disks"))
+    told = asyncio.run(LocalProbes(paths, [], lambda key: []).diagnosed("check-disks"))
     may_run = mode == 0o755 and US == (0, 0)
     assert mark.exists() == may_run
     assert told.original["status"] == ("evacuate" if may_run else "Ok")

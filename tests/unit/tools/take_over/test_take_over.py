@@ -25,7 +25,7 @@ from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
 from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.kept_files import KeptFiles
-from ganeti.tools.take_over.messages import GiveBack, Look
+from ganeti.tools.take_over.messages import GiveBack
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
@@ -364,13 +364,13 @@ def test_exports_that_the_other_does_not_look_for_are_named(tmp_path: Path) -> N
     part = NodePart(Machine(str(root), "node1"))
     theirs, ours = root / "var/lib/ganeti/export/web", root / "srv/ganeti/export"
     ours.mkdir(parents=True)
-    assert part.look(Look(cluster_name="cluster")).remarks == []
+    assert part.survey(Survey(cluster_name="cluster")).remarks == []
     theirs.mkdir(parents=True)
-    (remark,) = part.look(Look(cluster_name="cluster")).remarks
+    (remark,) = part.survey(Survey(cluster_name="cluster")).remarks
     assert remark.startswith(f"there are exports in {theirs.parent}, and this program looks for them in {ours}")
-    assert part.look(Look(cluster_name="cluster", back=True)).remarks == []
+    assert part.survey(Survey(cluster_name="cluster", back=True)).remarks == []
     (ours / "web").mkdir()
-    (remark,) = part.look(Look(cluster_name="cluster", back=True)).remarks
+    (remark,) = part.survey(Survey(cluster_name="cluster", back=True)).remarks
     assert remark.startswith(f"there are exports in {ours}, and Debian's Ganeti 3.0 looks for them in {theirs.parent}")
 
 

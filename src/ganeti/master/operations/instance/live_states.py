@@ -20,7 +20,7 @@ DEADLINE_S = 30.0
 _FEW = 3
 """So many guests of a node are asked for one by one: to list all of a node, it looks at each of them."""
 _DISKS_A_CALL = 50
-_Looks = dict[tuple[str, str], FoundDisk]
+_FoundDisks = dict[tuple[str, str], FoundDisk]
 """By the node's and the disk's UUID; without those that no node was asked for."""
 
 
@@ -46,12 +46,12 @@ async def ask_live(ctx: OperationContext, uuids: Sequence[str]) -> dict[str, Liv
         spec.uuid: [uuid for uuid in view.secondary_nodes(view.instance(spec.uuid)) if not view.node(uuid).offline]
         for spec in specs
     }
-    guests, looks = await asyncio.gather(_ask_guests(ctx, specs), _ask_disks(ctx, specs, secondaries))
+    guests, disks_found = await asyncio.gather(_ask_guests(ctx, specs), _ask_disks(ctx, specs, secondaries))
     found: dict[str, LiveState] = {}
     for spec in specs:
         others = secondaries[spec.uuid][:1]
         guest = guests[spec.uuid]
-        faults = [looks[spec.primary_node_uuid, disk.uuid].fault for disk in _parts(spec.disks)]
+        faults = [disks_found[spec.primary_node_uuid, disk.uuid].fault for disk in _parts(spec.disks)]
         if isinstance(guest, GanetiError):
             ctx.log.warning(f"No live data of {spec.name}: {guest}")
             continue
@@ -60,8 +60,8 @@ async def ask_live(ctx: OperationContext, uuids: Sequence[str]) -> dict[str, Liv
             found[spec.uuid] = LiveState(guest)
             continue
         for uuid in others:
-            _warn_of_secondary(ctx, spec, uuid, looks)
-        found[spec.uuid] = LiveState(guest, tuple(_states(looks, disk, spec, others) for disk in spec.disks))
+            _warn_of_secondary(ctx, spec, uuid, disks_found)
+        found[spec.uuid] = LiveState(guest, tuple(_states(disks_found, disk, spec, others) for disk in spec.disks))
     return found
 
 
@@ -103,13 +103,13 @@ async def _ask_guests(
 
 async def _ask_disks(
     ctx: OperationContext, specs: Iterable[InstanceSpec], secondaries: Mapping[str, Sequence[str]]
-) -> _Looks:
+) -> _FoundDisks:
     """Every disk with its parts, on the primary node and on one secondary."""
     wanted: dict[str, list[DiskSpec]] = defaultdict(list)
     for spec in specs:
         for node in (spec.primary_node_uuid, *secondaries[spec.uuid][:1]):
             wanted[node] += _parts(spec.disks)
-    found: _Looks = {}
+    found: _FoundDisks = {}
 
     async def look(node: str, disks: Sequence[DiskSpec]) -> None:
         try:
@@ -134,14 +134,14 @@ def _parts(disks: Iterable[DiskSpec]) -> Iterator[DiskSpec]:
         yield from _parts(disk.children)
 
 
-def _states(looks: _Looks, disk: DiskSpec, spec: InstanceSpec, others: Sequence[str]) -> DiskStates:
-    secondary = next((looks[uuid, disk.uuid].status for uuid in others), None)
-    children = tuple(_states(looks, child, spec, others) for child in disk.children)
-    return DiskStates(looks[spec.primary_node_uuid, disk.uuid].status, secondary, children)
+def _states(disks_found: _FoundDisks, disk: DiskSpec, spec: InstanceSpec, others: Sequence[str]) -> DiskStates:
+    secondary = next((disks_found[uuid, disk.uuid].status for uuid in others), None)
+    children = tuple(_states(disks_found, child, spec, others) for child in disk.children)
+    return DiskStates(disks_found[spec.primary_node_uuid, disk.uuid].status, secondary, children)
 
 
-def _warn_of_secondary(ctx: OperationContext, spec: InstanceSpec, node: str, looks: _Looks) -> None:
+def _warn_of_secondary(ctx: OperationContext, spec: InstanceSpec, node: str, disks_found: _FoundDisks) -> None:
     for disk in spec.disks:
-        if fault := looks[node, disk.uuid].fault:
+        if fault := disks_found[node, disk.uuid].fault:
             name = ctx.config.view().node(node).name
             ctx.log.warning(f"Disk {disk.index} of {spec.name} was not looked at on {name}: {fault}")

@@ -29,7 +29,7 @@ from ganeti.node.storage.mirror.requests import (
     Close,
     Done,
     HandOver,
-    Look,
+    Inspect,
     Open,
     Opened,
     OwnRequest,
@@ -206,7 +206,7 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
     async def _look(self, disk: DiskSpec, path: str) -> State:
         if not self._places.is_open(disk.uuid):
             return State(role=CLOSED, kept=await in_thread(read_kept, path))
-        return await self._ask(Look(uuid=disk.uuid, image=path), State)
+        return await self._ask(Inspect(uuid=disk.uuid, image=path), State)
 
     async def _ask(self, request: OwnRequest, answer: type[T]) -> T:
         return await ask(self.world, daemon_util(), request, answer)

@@ -106,8 +106,8 @@ class AsFile(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     uuid: str
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """How a disk is: answered by `Look`'s `State`."""
+class Inspect(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """How a disk is: answered by `Inspect`'s `State`."""
 
     uuid: str
     image: str
@@ -167,5 +167,5 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     export: str = ""
 
 
-OwnRequest = Open | Close | HandOver | TakeOver | TakeBack | Steal | Resize | AsFile | Look
+OwnRequest = Open | Close | HandOver | TakeOver | TakeBack | Steal | Resize | AsFile | Inspect
 PeerRequest = AskPeer | Mark | Yield | Connect

@@ -218,8 +218,8 @@ async def require_reached_disks(ctx: OperationContext, view: ConfigView, instanc
     if not ctx.catalogue.template(view.disk_template(instance)).shared:
         return
     disks = instance_spec(view, ctx.catalogue, instance).disks
-    looks: list[FoundDisk] = await ask(ctx.nodes, target_uuid, BlockdevFindEach(disks=disks))
-    for disk, found in zip(disks, looks, strict=True):
+    found_disks: list[FoundDisk] = await ask(ctx.nodes, target_uuid, BlockdevFindEach(disks=disks))
+    for disk, found in zip(disks, found_disks, strict=True):
         if found.fault:
             raise PrerequisiteError(
                 f"{instance.name} stays on {view.node(instance.primary_node).name}, as node "

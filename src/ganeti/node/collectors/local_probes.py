@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`Looks` of a process that is root."""
+"""`Probes` of a process that is root."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.model.templates import TEMPLATES
 from ganeti.node.collectors import diagnose, lv, storage
-from ganeti.node.collectors.looks import LVS_TIMEOUT_S, Diagnosed
+from ganeti.node.collectors.probes import LVS_TIMEOUT_S, Diagnosed
 from ganeti.node.collectors.programs import output_of
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor, Sighting
@@ -29,8 +29,8 @@ def _unless_hung(told: list[dict[str, Any]] | BaseException) -> list[dict[str, A
     return told
 
 
-class OwnLooks:
-    """`Looks` by oneself; *ssconf* gives the words of one of the node's ssconf files."""
+class LocalProbes:
+    """`Probes` by oneself; *ssconf* gives the words of one of the node's ssconf files."""
 
     def __init__(self, paths: Paths, hypervisors: Sequence[Hypervisor], ssconf: Callable[[str], Sequence[str]]) -> None:
         self._paths, self._ssconf = paths, ssconf

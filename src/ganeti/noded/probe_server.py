@@ -11,17 +11,17 @@ from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import import_all
 from ganeti.calls.serving import RequestServer, handlers_of, serves
-from ganeti.node.collectors.looks import (
+from ganeti.node.collectors.local_probes import LocalProbes
+from ganeti.node.collectors.probes import (
     DIAGNOSED,
     KEY,
     SEEN,
     STATES,
     STORAGE,
     VOLUMES,
-    Looks,
+    Probes,
     socket_path,
 )
-from ganeti.node.collectors.own_looks import OwnLooks
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.world import RealNodeWorld
@@ -31,33 +31,33 @@ from ganeti.system.unix_socket import serve as serve_socket
 
 
 class Answers:
-    """The calls of `ganeti.node.collectors.looks`."""
+    """The calls of `ganeti.node.collectors.probes`."""
 
-    def __init__(self, looks: Looks, paths: Paths) -> None:
-        self._looks, self._paths = looks, paths
+    def __init__(self, probes: Probes, paths: Paths) -> None:
+        self._probes, self._paths = probes, paths
 
     @serves(SEEN)
     async def seen(self, hypervisor: Any) -> Any:
-        return msgspec.to_builtins(list(await self._looks.seen(_word(hypervisor))))
+        return msgspec.to_builtins(list(await self._probes.seen(_word(hypervisor))))
 
     @serves(STATES)
     async def states(self, hypervisor: Any) -> Any:
-        return dict(await self._looks.states(_word(hypervisor)))
+        return dict(await self._probes.states(_word(hypervisor)))
 
     @serves(VOLUMES)
     async def volumes(self) -> Any:
         try:
-            return await self._looks.volumes()
+            return await self._probes.volumes()
         except UnreadableError as err:
             raise PrerequisiteError(str(err)) from err
 
     @serves(STORAGE)
     async def storage(self) -> Any:
-        return await self._looks.storage()
+        return await self._probes.storage()
 
     @serves(DIAGNOSED)
     async def diagnosed(self, command: Any) -> Any:
-        return await self._looks.diagnosed(_word(command))
+        return await self._probes.diagnosed(_word(command))
 
     @serves(KEY)
     async def key(self) -> Any:
@@ -66,23 +66,23 @@ class Answers:
             return file.read()
 
 
-class LooksServer(RequestServer):
+class ProbeServer(RequestServer):
     """The door: one message a request, as at the other sockets of a node."""
 
     def __init__(self, answers: Answers) -> None:
         super().__init__(handlers_of(answers))
 
 
-async def serve_looks(paths: Paths, node_name: str, ssconf: Any) -> UnixServer | None:
+async def serve_probes(paths: Paths, node_name: str, ssconf: Any) -> UnixServer | None:
     """Answer MonD until closed; nothing where it is root itself."""
     if not accounts.are_used(paths.root):
         return None
     import_all(ganeti.node.hypervisors)
     world = RealNodeWorld(paths, node_name)
     drivers: Sequence[Hypervisor] = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
-    answers = Answers(OwnLooks(paths, drivers, ssconf), paths)
+    answers = Answers(LocalProbes(paths, drivers, ssconf), paths)
     path = socket_path(paths)
-    server = await serve_socket(path, LooksServer(answers).serve, mode=0o660)
+    server = await serve_socket(path, ProbeServer(answers).serve, mode=0o660)
     accounts.give_group(path, accounts.MONITORING)
     return server
 

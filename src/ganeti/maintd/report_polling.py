@@ -24,7 +24,7 @@ _NOT_FOUND = 404
 _log = logging.getLogger(__name__)
 
 
-class Looker:
+class ReportPoller:
     """Remembers of each node only the time of its last report, and what was wrong with it."""
 
     def __init__(self, client: HttpClient, key: Callable[[], bytes], now_s: Callable[[], float]) -> None:
@@ -36,7 +36,7 @@ class Looker:
         self.refused: Counter[str] = Counter()
         """How many reports were refused since the daemon began, by the reason."""
 
-    async def look(self, nodes: Iterable[Node], interval_s: float) -> dict[str, Plain]:
+    async def poll(self, nodes: Iterable[Node], interval_s: float) -> dict[str, Plain]:
         """The object of each node (uuid) with a report that is believed and newer than the last one."""
         turn = asyncio.Semaphore(_AT_ONCE)
         nodes = list(nodes)

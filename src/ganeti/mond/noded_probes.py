@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`Looks` of a MonD with a user of its own: it asks the node daemon of this node."""
+"""`Probes` of a MonD with a user of its own: it asks the node daemon of this node."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ import msgspec
 from ganeti.base.errors import GanetiError, PrerequisiteError, TransportError
 from ganeti.base.paths import Paths
 from ganeti.node.collectors import diagnose
-from ganeti.node.collectors.looks import (
+from ganeti.node.collectors.probes import (
     DIAGNOSED,
     KEY,
     LVS_TIMEOUT_S,
@@ -32,7 +32,7 @@ _PATIENCE_S = 20.0
 _AGAIN_S = 0.2
 
 
-class AskedLooks:
+class NodedProbes:
     """Raises `GanetiError` where the node daemon does not answer; a diagnose command has then nothing to say."""
 
     def __init__(self, paths: Paths) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What collectors need root for: guests' processes, volumes, file systems behind closed directories, diagnose commands.
 
-`own_looks` does it. Where MonD has a user of its own, it asks the node daemon, which has these four things to give
+`local_probes` does it. Where MonD has a user of its own, it asks the node daemon, which has these four things to give
 and no other.
 """
 
@@ -18,7 +18,7 @@ SEEN, STATES, VOLUMES, STORAGE, DIAGNOSED, KEY = ("seen", "states", "volumes", "
 
 def socket_path(paths: Paths) -> str:
     """Where the node daemon answers MonD: in a directory that MonD may enter, the socket for MonD and root alone."""
-    return f"{paths.run_dir}/ganeti-noded.looks"
+    return f"{paths.run_dir}/ganeti-noded.probes"
 
 
 class Diagnosed(NamedTuple):
@@ -28,7 +28,7 @@ class Diagnosed(NamedTuple):
     fault: str = ""
 
 
-class Looks(Protocol):
+class Probes(Protocol):
     """All raise `GanetiError` for what cannot be had."""
 
     async def seen(self, hypervisor: str) -> Sequence[Sighting]:

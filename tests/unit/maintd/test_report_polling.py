@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ganeti.maintd.looking import LOAD_PATH, Looker
+from ganeti.maintd.report_polling import LOAD_PATH, ReportPoller
 from ganeti.model.objects import Node
 from ganeti.node.collectors.diagnose import signed
 from ganeti.system.http_client import BrokenError, HttpClient
@@ -47,13 +47,13 @@ class Clock:
         return self.now_s
 
 
-def look(looker: Looker, *names: str) -> dict[str, Any]:
-    return asyncio.run(looker.look([node(name) for name in names], 5.0))
+def look(poller: ReportPoller, *names: str) -> dict[str, Any]:
+    return asyncio.run(poller.poll([node(name) for name in names], 5.0))
 
 
 def test_one_that_is_not_believed_spoils_no_other() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
+    poller = ReportPoller(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {
         "a": told("a", 1e9),
         "b": told("b", 1e9, b"forged"),
@@ -63,37 +63,37 @@ def test_one_that_is_not_believed_spoils_no_other() -> None:
         "f": b"{",
         "g": 404,
     }
-    assert look(looker, *mond.answers) == {"uuid-a": EVACUATE}
-    assert looker.refused == {"signature": 1, "node": 1, "time": 1, "unreadable": 1}
+    assert look(poller, *mond.answers) == {"uuid-a": EVACUATE}
+    assert poller.refused == {"signature": 1, "node": 1, "time": 1, "unreadable": 1}
 
 
 def test_a_report_counts_once_and_an_older_one_not_at_all() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
+    poller = ReportPoller(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {"a": told("a", 1e9)}
-    assert look(looker, "a") and not look(looker, "a"), "the same report is no second look"
+    assert look(poller, "a") and not look(poller, "a"), "the same report is no second look"
     mond.answers = {"a": told("a", 1e9 - 10)}
-    assert not look(looker, "a"), "an old report that is sent again is nothing new"
+    assert not look(poller, "a"), "an old report that is sent again is nothing new"
     mond.answers = {"a": told("a", 1e9 + 5)}
-    assert look(looker, "a")
+    assert look(poller, "a")
 
 
 def test_after_a_clock_was_set_back_reports_count_again() -> None:
     mond, clock = Mond(), Clock()
-    looker = Looker(mond, lambda: KEY, clock)  # type: ignore[arg-type]
+    poller = ReportPoller(mond, lambda: KEY, clock)  # type: ignore[arg-type]
     mond.answers = {"a": told("a", 1e9)}
-    assert look(looker, "a")
+    assert look(poller, "a")
     clock.now_s = 1e9 - 86400
-    assert not look(looker, "a") and looker.refused == {"time": 1}
+    assert not look(poller, "a") and poller.refused == {"time": 1}
     mond.answers = {"a": told("a", 1e9 - 86400)}
-    assert look(looker, "a") == {"uuid-a": EVACUATE}
+    assert look(poller, "a") == {"uuid-a": EVACUATE}
 
 
 def test_loads_are_taken_where_they_can_be_read() -> None:
     mond = Mond()
-    looker = Looker(mond, lambda: KEY, Clock())  # type: ignore[arg-type]
+    poller = ReportPoller(mond, lambda: KEY, Clock())  # type: ignore[arg-type]
     mond.answers = {"a": b'{"data": {"web1": 0.5, "web2": -1}}', "b": b"nonsense", "c": b'{"data": [1]}', "d": 404}
-    assert asyncio.run(looker.loads([node(name) for name in mond.answers])) == {"web1": 0.5, "web2": 0.0}
+    assert asyncio.run(poller.loads([node(name) for name in mond.answers])) == {"web1": 0.5, "web2": 0.0}
     assert LOAD_PATH.startswith("/1/report/")
 
 

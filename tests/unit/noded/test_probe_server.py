@@ -16,21 +16,21 @@ import pytest
 from ganeti.base.errors import GanetiError, PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.daemons.node_daemon import ClusterKey
-from ganeti.mond import asked_looks
-from ganeti.mond.asked_looks import AskedLooks, asked_key
+from ganeti.mond import noded_probes
+from ganeti.mond.noded_probes import NodedProbes, asked_key
 from ganeti.node.collectors import diagnose, storage
-from ganeti.node.collectors.looks import Diagnosed, socket_path
-from ganeti.node.collectors.own_looks import OwnLooks
+from ganeti.node.collectors.local_probes import LocalProbes
+from ganeti.node.collectors.probes import Diagnosed, socket_path
 from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.node.storage import image_io
-from ganeti.noded.looks import Answers, LooksServer
+from ganeti.noded.probe_server import Answers, ProbeServer
 from ganeti.system.unix_socket import serve
 
 GUEST = Sighting(name="web1", started_s=7.5, cpu_time_s=1.0, resident_bytes=4096, pid=12)
 
 
-class Looks:
+class Probes:
     async def seen(self, hypervisor: str) -> Sequence[Sighting]:
         return [GUEST] if hypervisor == "kvm" else []
 
@@ -58,8 +58,8 @@ def paths(tmp_path: Path) -> Paths:
 
 def test_what_is_asked_for_comes_as_it_was_seen(paths: Paths) -> None:
     async def scenario() -> None:
-        server = await serve(socket_path(paths), LooksServer(Answers(Looks(), paths)).serve, mode=0o660)
-        asked = AskedLooks(paths)
+        server = await serve(socket_path(paths), ProbeServer(Answers(Probes(), paths)).serve, mode=0o660)
+        asked = NodedProbes(paths)
         assert await asked.seen("kvm") == [GUEST] and await asked.seen("fake") == []
         assert await asked.states("kvm") == {"web1": "paused"}
         assert await asked.storage() == [{"path": "/srv", "size": 3, "used": 1, "free": 2}]
@@ -84,13 +84,13 @@ def test_a_file_system_that_hangs_is_left_out_and_costs_no_more_threads(paths: P
         return [{"path": place} for place in places]
 
     nfs = paths.under("/nfs")
-    looks = OwnLooks(paths, [], lambda key: ["/nfs"] if key == "shared_file_storage_dir" else [])
+    probes = LocalProbes(paths, [], lambda key: ["/nfs"] if key == "shared_file_storage_dir" else [])
     monkeypatch.setattr(storage, "read", noted)
     monkeypatch.setitem(image_io._reads, nfs, [time.monotonic() - 100.0])  # an earlier look has not come back
-    assert [each["path"] for each in asyncio.run(looks.storage())] == [paths.data_dir, paths.log_dir]
+    assert [each["path"] for each in asyncio.run(probes.storage())] == [paths.data_dir, paths.log_dir]
     assert nfs not in read
     image_io._reads[nfs].clear()
-    assert [each["path"] for each in asyncio.run(looks.storage())][-1] == nfs
+    assert [each["path"] for each in asyncio.run(probes.storage())][-1] == nfs
 
 
 def test_who_may_read_the_key_reads_a_renewed_one_at_once(paths: Paths) -> None:
@@ -127,9 +127,9 @@ def test_a_renewed_key_is_asked_for_while_the_old_one_holds(paths: Paths) -> Non
 
 
 def test_without_the_node_daemon_no_node_is_taken_out(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked_looks, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(asked_looks, "_SLACK_S", -diagnose.TIMEOUT_S + 0.1)
-    found = asyncio.run(AskedLooks(paths).diagnosed("check"))
+    monkeypatch.setattr(noded_probes, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(noded_probes, "_SLACK_S", -diagnose.TIMEOUT_S + 0.1)
+    found = asyncio.run(NodedProbes(paths).diagnosed("check"))
     assert found.original["status"] == "Ok" and "does not run the command" in found.original["details"]
     assert found.fault
     with pytest.raises(PrerequisiteError, match="does not give the cluster's key"):

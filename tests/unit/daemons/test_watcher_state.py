@@ -16,9 +16,9 @@ from tests.fakes.luxi_master import FakeMaster, fake_master
 
 from ganeti.base.errors import GanetiError
 from ganeti.base.paths import Paths
-from ganeti.daemons import watcher_look
+from ganeti.daemons import watcher_state
 from ganeti.daemons.watcher_lock import WatcherLock
-from ganeti.daemons.watcher_look import look
+from ganeti.daemons.watcher_state import cluster_state
 from ganeti.master.watcher import InstanceNow
 
 CHILDREN = 50
@@ -55,9 +55,9 @@ def master(paths: Paths) -> Iterator[FakeMaster]:
 
 
 def test_each_group_gets_its_own_and_nodes_without_an_answer_have_no_boot_id(paths: Paths, master: FakeMaster) -> None:
-    now = look(paths, ONE)
+    now = cluster_state(paths, ONE)
     assert (now.instances, now.boot_ids) == ([InstanceNow("web1", "running", "node1")], {"node1": "b1"})
-    now = look(paths, TWO)
+    now = cluster_state(paths, TWO)
     assert now.instances == [InstanceNow("web2", "ERROR_down", "node2")]
     assert now.boot_ids == {"node2": None, "node3": None}
 
@@ -89,24 +89,24 @@ def test_many_children_ask_the_nodes_one_at_a_time_and_twice_in_all(
             under_way -= 1
         return rows(arguments)
 
-    monkeypatch.setattr(watcher_look, "WatcherLock", CountedLock)
+    monkeypatch.setattr(watcher_state, "WatcherLock", CountedLock)
     master.answers["Query"] = query
     with ThreadPoolExecutor(CHILDREN) as children:
-        found = list(children.map(lambda number: look(paths, (ONE, TWO)[number % 2]), range(CHILDREN)))
+        found = list(children.map(lambda number: cluster_state(paths, (ONE, TWO)[number % 2]), range(CHILDREN)))
     assert most == 1
     assert [arguments[0] for arguments in master.arguments_of("Query")] == ["instance", "node"] * 2
     assert all(now.boot_ids for now in found)
 
 
 def test_what_was_seen_before_or_cannot_be_read_is_not_enough(paths: Paths, master: FakeMaster) -> None:
-    look(paths, ONE)
-    look(paths, ONE)
+    cluster_state(paths, ONE)
+    cluster_state(paths, ONE)
     assert len(master.arguments_of("Query")) == 4
     (file,) = Path(paths.run_dir).glob("*look*")
     file.write_text(file.read_text().replace('"began_s":', '"began_s":9'))  # as a machine that ran longer would say
-    assert look(paths, ONE).boot_ids == {"node1": "b1"}
+    assert cluster_state(paths, ONE).boot_ids == {"node1": "b1"}
     file.write_text("{")
-    assert look(paths, ONE).boot_ids == {"node1": "b1"}
+    assert cluster_state(paths, ONE).boot_ids == {"node1": "b1"}
     assert len(master.arguments_of("Query")) == 8
 
 
@@ -114,8 +114,8 @@ def test_nobody_waits_for_ever(paths: Paths, master: FakeMaster, monkeypatch: py
     os.makedirs(paths.lock_dir)
     other = os.open(f"{paths.lock_dir}/ganeti-watcher-look.lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(other, fcntl.LOCK_EX)
-    monkeypatch.setattr(watcher_look, "LOOK_WITHIN_S", 0.05)
+    monkeypatch.setattr(watcher_state, "LOOK_WITHIN_S", 0.05)
     with pytest.raises(GanetiError, match=r"for 0\.05 seconds"):
-        look(paths, ONE)
+        cluster_state(paths, ONE)
     os.close(other)
     assert not master.asked

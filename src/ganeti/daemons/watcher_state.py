@@ -25,7 +25,7 @@ NOW = {"cache": "off"}
 """What is done to instances is decided by what nodes say now."""
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _ClusterState(msgspec.Struct, frozen=True):
     began_s: float
     """By the clock that counts from the machine's start."""
     instances: list[tuple[str, str, str, str, str]]
@@ -38,7 +38,7 @@ class _Look(msgspec.Struct, frozen=True):
         return GroupNow(instances, {name: boot_id for group, name, boot_id in self.nodes if group == uuid})
 
 
-def look(paths: Paths, uuid: str) -> GroupNow:
+def cluster_state(paths: Paths, uuid: str) -> GroupNow:
     """How a group is at a moment after this call; raises `GanetiError`, also where others look for too long."""
     wanted_s = _clock_s()
     with WatcherLock(f"{paths.lock_dir}/ganeti-watcher-look.lock", within_s=LOOK_WITHIN_S) as lock:
@@ -51,16 +51,16 @@ def look(paths: Paths, uuid: str) -> GroupNow:
     return seen.of_group(uuid)
 
 
-def _seen_since(paths: Paths, wanted_s: float) -> _Look | None:
+def _seen_since(paths: Paths, wanted_s: float) -> _ClusterState | None:
     """What another one has seen, if it began to look since then."""
     try:
-        seen = msgspec.json.decode(read_if_there(_look_file(paths)) or b"", type=_Look)
+        seen = msgspec.json.decode(read_if_there(_look_file(paths)) or b"", type=_ClusterState)
     except UNREADABLE_JSON:
         return None
     return seen if wanted_s <= seen.began_s <= _clock_s() else None
 
 
-def _ask_nodes(paths: Paths) -> _Look:
+def _ask_nodes(paths: Paths) -> _ClusterState:
     began_s = _clock_s()
     rows = _query(paths, "instance", ["pnode.group.uuid", "name", "status", "pnode", "admin_state"])
     instances = [tuple(str(value) for _, value in row) for row in rows if all(not cell[0] for cell in row)]
@@ -70,7 +70,7 @@ def _ask_nodes(paths: Paths) -> _Look:
             paths, "node", ["group.uuid", "name", "offline", "bootid"]
         )
     ]
-    return _Look(began_s, instances, nodes)  # type: ignore[arg-type]  # five fields were asked for
+    return _ClusterState(began_s, instances, nodes)  # type: ignore[arg-type]  # five fields were asked for
 
 
 def _query(paths: Paths, what: str, fields: list[str]) -> list[Any]:

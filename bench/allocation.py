@@ -4,9 +4,9 @@
     allocation.py                 1,000 nodes with 20,000 instances in one process: a mirrored pair (--groups 10)
     allocation.py creations       10 and 100 creations at once on a testbed of fake nodes (needs root)
 
-"same picture": nothing has changed since the last question. "100 promises": creations under way, all on two nodes, or
-each on nodes of its own with a disk. "a creation ended": the instance and its disk are in the configuration, and both
-of its nodes have reported anew. Nodes are nearly alike, which is the hard case: --noise says what their free memory and
+"same picture": nothing has changed since the last question. "100 reservations": creations under way, all on two nodes,
+or each on nodes of its own with a disk. "a creation ended": the instance and its disk are in the configuration, and
+both of its nodes have reported anew. Nodes are nearly alike, the hard case: --noise says what their free memory and
 disk differ by (few: 13 and 17 values; all: each its own; none), --racks N gives them location tags of N racks. CPU
 seconds of the worker's own work, without what LuxiD and WConfD do.
 """
@@ -32,7 +32,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import Cluster, Disk, Instance, Node, NodeGroup
 from ganeti.model.placement_requests import Allocate, WantedDisk
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 
 TEMPLATE = "drbd"
 BAR_MS = 5.0
@@ -126,14 +126,14 @@ def measured(what: Callable[[], Any], times: int) -> float:
     return statistics.median(costs)
 
 
-def promises_of_others(nodes: int, *, spread: bool) -> list[Promise]:
+def reservations_of_others(nodes: int, *, spread: bool) -> list[Reservation]:
     found = []
     for number in range(100):
         first, second = (number * 7 % nodes, (number * 7 + 13) % nodes) if spread else (1, 5)
         pair = [f"node{first:04d}", f"node{second:04d}"]
         disk_mib = 20480 + 128 if spread else 0
         found.append(
-            Promise(instance=f"p{number}", nodes=pair, memory_mib=1024, disk_mib=disk_mib, disk_template=TEMPLATE)
+            Reservation(instance=f"p{number}", nodes=pair, memory_mib=1024, disk_mib=disk_mib, disk_template=TEMPLATE)
         )
     return found
 
@@ -151,10 +151,10 @@ def worker(nodes: int, instances: int, groups: int, times: int, noise: str = "fe
     }
     picture.take_reports(shown)
     placer = Placer(picture)
-    promises = promises_of_others(nodes, spread=False)
-    spread = promises_of_others(nodes, spread=True)
+    reservations = reservations_of_others(nodes, spread=False)
+    spread = reservations_of_others(nodes, spread=True)
 
-    def ask(held: list[Promise], *, why: bool = False) -> None:
+    def ask(held: list[Reservation], *, why: bool = False) -> None:
         response, _ = placer.answer(config, REQUEST, TEMPLATE, held, why=why)
         assert response["success"], response["info"]
 
@@ -180,8 +180,8 @@ def worker(nodes: int, instances: int, groups: int, times: int, noise: str = "fe
     return {
         "first question (reads all)": first,
         "same picture": measured(lambda: ask([]), times),
-        "same picture, 100 promises of others": measured(lambda: ask(promises), times),
-        "same picture, 100 promises on all nodes": measured(lambda: ask(spread), times),
+        "same picture, 100 reservations of others": measured(lambda: ask(reservations), times),
+        "same picture, 100 reservations on all nodes": measured(lambda: ask(spread), times),
         "same picture, and why not elsewhere": measured(lambda: ask([], why=True), max(1, times // 4)),
         "a creation ended": measured(changed, max(1, times // 4)),
     }

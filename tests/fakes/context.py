@@ -26,7 +26,7 @@ from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.node import NodeInfo
 from ganeti.model.node_calls.verify import NodeChecks
 from ganeti.model.placement_requests import to_protocol
-from ganeti.model.promises import Promise, Promises
+from ganeti.model.reservations import Reservation, Reservations
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change
 from ganeti.ports.context import JobIdentity, UndoChange, UndoNodeCall
@@ -211,9 +211,9 @@ class FakeContext:
         self.allocations: list[dict[str, Any]] = []
         self.allocation: dict[str, Any] = {"success": True, "info": "", "result": ["node2"]}
         self.asked: list[tuple[str, bool]] = []
-        """Which allocators, and whether for a promise."""
-        self.held: list[tuple[int | str, Promise]] = []
-        """What is promised: job id and promise."""
+        """Which allocators, and whether with a reservation."""
+        self.held: list[tuple[int | str, Reservation]] = []
+        """What is reserved: job id and reservation."""
         self.capacities: dict[str, Capacity] = {}
         """What LuxiD keeps of capacity, by group."""
         self.group_states: dict[str, dict[str, Any]] = {}
@@ -223,12 +223,12 @@ class FakeContext:
         self.set_aside: list[tuple[int, str]] = []
         """Jobs whose files are damaged."""
         self.quicker: list[str] = []
-        """Nodes (uuids) on which somebody else is promised room first, once each."""
+        """Nodes (uuids) on which somebody else reserves room first, once each."""
         self.nodes.handlers["iallocator_runner"] = self._run_allocator
         self.nodes.handlers["instance_disks_in_use"] = lambda name, **_: []
         self.rings = False
         self.log = self.locks = self.undo = self.clock = self.entropy = self.names = self
-        self.luxid = self.promises = self.master = self
+        self.luxid = self.reservations = self.master = self
 
     def info(self, text: str) -> None:
         self.lines.append(text)
@@ -310,7 +310,7 @@ class FakeContext:
             case AnswerPlacement(request, client):
                 beside = {name: getattr(request, name, None) for name in ("ignore_soft_errors", "unsuitable")}
                 given = {name: value for name, value in beside.items() if value}
-                self._note(BUILT_IN, to_protocol(request) | given, promise=client is not None)
+                self._note(BUILT_IN, to_protocol(request) | given, reserve=client is not None)
                 return self.allocation
             case DescribeForAllocator():
                 return {"serial": len(self.held), "input": {"version": 2}}
@@ -330,23 +330,23 @@ class FakeContext:
         raise AssertionError(question)
 
     def _run_allocator(self, _: str, *, name: str, idata: str, default_iallocator_params: Any) -> str:
-        self._note(name, json.loads(idata)["request"], promise=False)
+        self._note(name, json.loads(idata)["request"], reserve=False)
         return json.dumps(self.allocation)
 
-    def _note(self, allocator: str, request: dict[str, Any], *, promise: bool) -> None:
+    def _note(self, allocator: str, request: dict[str, Any], *, reserve: bool) -> None:
         self.allocations.append(request)
-        self.asked.append((allocator, promise))
+        self.asked.append((allocator, reserve))
 
-    async def promised(self) -> Promises:
-        return Promises(serial=len(self.held), position=(0, 0), held=list(self.held))
+    async def current(self) -> Reservations:
+        return Reservations(serial=len(self.held), position=(0, 0), held=list(self.held))
 
-    async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
-        for promise in promises:
-            for node in promise.nodes:
+    async def reserve(self, reservations: Sequence[Reservation], seen: int) -> str | None:
+        for reservation in reservations:
+            for node in reservation.nodes:
                 if node in self.quicker:
                     self.quicker.remove(node)
                     return node
-        self.held += [(self.job.job_id, promise) for promise in promises]
+        self.held += [(self.job.job_id, reservation) for reservation in reservations]
         return None
 
 

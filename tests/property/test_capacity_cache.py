@@ -22,7 +22,7 @@ from ganeti.master.capacity import question, read_answer, requests
 from ganeti.model.capacity import Capacity
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import Disk, Instance, NodeGroup
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 
 LOCAL = "plain"
 NODES = ("uuid-node1", "uuid-node2", "uuid-node3")
@@ -54,7 +54,7 @@ class Cluster:
         self.placer = Placer(self.picture)
         self.cache = StateCache(lambda: self.clock)
         self.cache._follower = self  # type: ignore[assignment]
-        self.promises: list[Promise] = []
+        self.reservations: list[Reservation] = []
         self._told = 0
         self._tell({"event": "snapshot", "position": [1, 1], "config": config.to_plain()})
         for node in NODES:
@@ -87,8 +87,8 @@ class Cluster:
     def question(self, group: str) -> dict[str, Any]:
         return question(self.configuration, self.configuration.group(group), "hail", {})
 
-    def held(self, group: str) -> list[Promise]:
-        return [one for one in self.promises if group in groups_of(self.configuration, one.nodes)]
+    def held(self, group: str) -> list[Reservation]:
+        return [one for one in self.reservations if group in groups_of(self.configuration, one.nodes)]
 
     def kept(self, group: str) -> Any:
         found = self.cache.capacity.find(group, self.question(group), self.held(group), self.clock)
@@ -98,14 +98,14 @@ class Cluster:
         self.picture.take_reports(dict(self.cache.reports.since(self._told)))
         self._told = self.cache.reports.number
         (request,) = requests({group: self.question(group)})
-        response, _ = self.placer.answer(self.configuration, request, LOCAL, self.promises)
+        response, _ = self.placer.answer(self.configuration, request, LOCAL, self.reservations)
         assert response["success"], response
         return read_answer(request, response["result"])[group]
 
     def keep(self, group: str) -> None:
         begun, held, asked = self.cache.capacity.begin(), self.held(group), self.question(group)
         found = Capacity(self.counted(group), self.clock)
-        assert self.cache.capacity.keep(group, asked, found, begun=begun, promises=held, asked_at_s=self.clock)
+        assert self.cache.capacity.keep(group, asked, found, begun=begun, reservations=held, asked_at_s=self.clock)
 
 
 def less_memory(cluster: Cluster, node: str, size: int) -> None:
@@ -168,10 +168,10 @@ def a_stricter_policy(cluster: Cluster, node: str, size: int) -> None:
     cluster.commit(("nodegroups", replace(group, ipolicy={**group.ipolicy, "vcpu-ratio": ratio})))
 
 
-def a_promise(cluster: Cluster, node: str, size: int) -> None:
-    name = f"promised{len(cluster.promises)}"
-    cluster.promises.append(
-        Promise(instance=name, nodes=[node], memory_mib=size, disk_mib=size, vcpus=1, disk_template=LOCAL)
+def a_reservation(cluster: Cluster, node: str, size: int) -> None:
+    name = f"reserved{len(cluster.reservations)}"
+    cluster.reservations.append(
+        Reservation(instance=name, nodes=[node], memory_mib=size, disk_mib=size, vcpus=1, disk_template=LOCAL)
     )
 
 
@@ -192,7 +192,7 @@ CHANGES = (
     a_larger_instance,
     a_larger_default,
     a_stricter_policy,
-    a_promise,
+    a_reservation,
     elsewhere,
 )
 STEPS = st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from(NODES), SIZES, st.booleans()), max_size=12)

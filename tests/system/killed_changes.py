@@ -74,7 +74,7 @@ def check_leftovers(bed: FakeBed, *, may_be_larger: bool = False) -> None:
         found = path.stat().st_size
         assert found == size_mib * MIB or (may_be_larger and found > size_mib * MIB), (path, found, size_mib)
     assert not list((bed.data(MASTER) / "queue").glob("*.undo")), "an undo log is left"
-    assert wconfd(bed, "listPromises")["held"] == [], "room is still promised"
+    assert wconfd(bed, "listReservations")["held"] == [], "room is still reserved"
 
 
 def verify(bed: FakeBed) -> None:

@@ -14,11 +14,11 @@ from ganeti.base.errors import RESOLVER_ERROR, PrerequisiteError, ResolverError
 from ganeti.base.names import NO_HOST_NAME, shown
 from ganeti.base.paths import Paths
 from ganeti.calls.luxi_client import LuxiClient
-from ganeti.calls.promise_calls import list_promises, promise_room
+from ganeti.calls.reservation_calls import list_reservations, reserve_room
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.job.bell import opened_bell
 from ganeti.master.locks.owners import Owner
-from ganeti.model import promises as model_promises
+from ganeti.model import reservations as model_reservations
 from ganeti.model.node_calls.programs import Phase
 from ganeti.model.traits import Catalogue
 from ganeti.node import local_hooks
@@ -80,18 +80,18 @@ class LockCalls:
         await self._client.downgrade_level(self._owner, level)
 
 
-class Promises:
-    """Implements `PromisesPort`."""
+class Reservations:
+    """Implements `ReservationsPort`."""
 
     def __init__(self, client: WConfdClient, owner: Owner) -> None:
         self._client = client
         self._owner = owner
 
-    async def promised(self) -> model_promises.Promises:
-        return await list_promises(self._client)
+    async def current(self) -> model_reservations.Reservations:
+        return await list_reservations(self._client)
 
-    async def promise(self, promises: Sequence[model_promises.Promise], seen: int) -> str | None:
-        return await promise_room(self._client, self._owner, promises, seen)
+    async def reserve(self, reservations: Sequence[model_reservations.Reservation], seen: int) -> str | None:
+        return await reserve_room(self._client, self._owner, reservations, seen)
 
 
 class MasterFiles:
@@ -158,7 +158,7 @@ class JobContext:
         self.log = log
         self.undo = undo
         self.locks = LockCalls(wconfd, owner)
-        self.promises = Promises(wconfd, owner)
+        self.reservations = Reservations(wconfd, owner)
         self.luxid = LuxiClient(paths)
         self.master = MasterFiles(paths)
 

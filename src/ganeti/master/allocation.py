@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Asking for a place, and the answer checked; what a node that was named can hold (S5.37 to S5.41, D13).
 
-Room is promised to the job before it acts: what an allocator chose, and what a node that was named is to take.
+Room is reserved for the job before it acts: what an allocator chose, and what a node that was named is to take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from ganeti.base.errors import (
     PrerequisiteError,
 )
 from ganeti.master.allocator_answers import check_moves, places_of
-from ganeti.master.allocator_input import promises_of, relocate_request, unused
+from ganeti.master.allocator_input import relocate_request, reservations_of, unused
 from ganeti.master.allocators import BUILT_IN, ask_allocator
 from ganeti.model import inheritance
 from ganeti.model.node_calls.instances import AllInstancesInfo
@@ -34,7 +34,7 @@ from ganeti.model.placement_requests import (
     NodeEvacuate,
     Relocate,
 )
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
@@ -44,7 +44,7 @@ from ganeti.wire.iallocator import Response, selected_nodes
 
 SHOWN_REASONS = 6
 _TRIES = 20
-"""How often somebody may be promised room on a node between our look at it and our own promise."""
+"""How often another job may reserve room on a node between our look at it and our own reservation."""
 Plain = dict[str, Any]
 _Moves = tuple[list[Any], list[tuple[str, str | None]], list[list[Plain]]]
 """The result of an allocator that was asked to move instances: what moves, what cannot and why, and the jobs."""
@@ -56,18 +56,18 @@ def allocator_named(view: ConfigView, given: str | None) -> str:
 
 
 async def place(
-    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool = True
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, reserve: bool = True
 ) -> list[str]:
     """Ask *allocator*; gives node names, checked against what was required (S5.37 to S5.41).
 
-    With *promise*, the room is this job's until the configuration shows what it is for.
+    With *reserve*, the room is this job's until the configuration shows what it is for.
     """
-    names, _ = await place_and_explain(ctx, allocator, request, promise=promise)
+    names, _ = await place_and_explain(ctx, allocator, request, reserve=reserve)
     return names
 
 
 async def place_and_explain(
-    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool, why: bool = False
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, reserve: bool, why: bool = False
 ) -> tuple[list[str], list[str]]:
     """The same; with *why*, and a line for each node that was not chosen, where the allocator says so.
 
@@ -75,12 +75,12 @@ async def place_and_explain(
     """
     most = None if why else SHOWN_REASONS
     for _ in range(_TRIES):
-        answer, serial = await ask_allocator(ctx, allocator, request, promise=promise, why=why)
+        answer, serial = await ask_allocator(ctx, allocator, request, reserve=reserve, why=why)
         names = _chosen(ctx.config.view(), allocator, request, answer, most)
-        if not promise or serial is None:
+        if not reserve or serial is None:
             return names, answer.reasons
-        wanted = promises_of(ctx.config.view(), ctx.catalogue, request, names)
-        if await ctx.promises.promise(wanted, serial) is None:
+        wanted = reservations_of(ctx.config.view(), ctx.catalogue, request, names)
+        if await ctx.reservations.reserve(wanted, serial) is None:
             return names, []
     raise _others_were_quicker(f"the nodes that iallocator '{allocator}' chose for {request.name}")
 
@@ -88,12 +88,12 @@ async def place_and_explain(
 async def place_many(
     ctx: OperationContext, allocator: str, requests: Sequence[Allocate], group_name: str | None
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Ask for one placement of all *requests*; nothing is promised.
+    """Ask for one placement of all *requests*; nothing is reserved.
 
     Gives the nodes of those that fit, and why the others do not, both by name.
     """
     whole = MultiAllocate(instances=list(requests), group_name=group_name or msgspec.UNSET)
-    answer, _ = await ask_allocator(ctx, allocator, whole, promise=False)
+    answer, _ = await ask_allocator(ctx, allocator, whole, reserve=False)
     refused = f"Can't compute nodes using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
@@ -119,10 +119,10 @@ async def moving_jobs(
 ) -> list[list[Plain]]:
     """Ask how instances leave where they are; gives the opcodes of each job. All must be able to.
 
-    *given* names the allocator, or means the cluster's default one. Nothing is promised.
+    *given* names the allocator, or means the cluster's default one. Nothing is reserved.
     """
     allocator = require_allocator(ctx.config.view(), given)
-    answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
+    answer, _ = await ask_allocator(ctx, allocator, request, reserve=False)
     refused = f"Can't compute where to move {', '.join(request.instances)} using iallocator '{allocator}': "
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info or 'it gave no reason'}", INSUFFICIENT_RESOURCES)
@@ -196,10 +196,10 @@ def shortened(lines: Sequence[str], most: int | None = SHOWN_REASONS) -> list[st
 
 
 async def place_and_tell(
-    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, promise: bool, why: bool
+    ctx: OperationContext, allocator: str, request: Allocate | Relocate, *, reserve: bool, why: bool
 ) -> list[str]:
     """As `place`; with *why*, the job's log says what was chosen, and of every other node why it was not."""
-    names, reasons = await place_and_explain(ctx, allocator, request, promise=promise, why=why)
+    names, reasons = await place_and_explain(ctx, allocator, request, reserve=reserve, why=why)
     if why:
         ctx.log.info(f"{request.name} would be placed on {', '.join(names)}")
         if not reasons and len(ctx.config.view().nodes()) > len(names):
@@ -210,7 +210,7 @@ async def place_and_tell(
 
 
 async def relocation_target(
-    ctx: OperationContext, instance_uuid: str, allocator: str | None, *, promise: bool = True, why: bool = False
+    ctx: OperationContext, instance_uuid: str, allocator: str | None, *, reserve: bool = True, why: bool = False
 ) -> str:
     """The uuid of a node to which an instance on shared storage can move."""
     view = ctx.config.view()
@@ -222,7 +222,7 @@ async def relocation_target(
             "add -n NODE or -I ALLOCATOR"
         )
     request = relocate_request(view, instance, [view.node(instance.primary_node).name])
-    names = await place_and_tell(ctx, name, request, promise=promise, why=why)
+    names = await place_and_tell(ctx, name, request, reserve=reserve, why=why)
     return ctx.config.view().find_node(names[0]).uuid
 
 
@@ -251,15 +251,15 @@ async def check_capacity(
     makes_disks: bool = True,
     copies_on: Sequence[str] = (),
 ) -> int:
-    """Refuse what the node cannot hold now, and promise the job what it can; raises `PrerequisiteError` with numbers.
+    """Refuse what the node cannot hold now, reserve what it can; raises `PrerequisiteError` with numbers.
 
     Disks need space unless they are there already (*makes_disks*): an instance that starts, or comes to its other copy.
-    Gives the memory, in MiB, that is free there and promised to nobody else. Nodes in *copies_on* need disk space only.
-    Memory promised to other jobs counts as taken, and so does that of instances that are being created.
+    Gives the memory, in MiB, that is free there and not reserved for others. Nodes in *copies_on* need disk space only.
+    Memory reserved for other jobs counts as taken, and so does the memory of instances that are being created.
     """
     memory_mib = 0 if ignore_memory else spec.beparams["maxmem"]
     needs_space = makes_disks and template.checks_free_space
-    wanted = Promise(
+    wanted = Reservation(
         instance=spec.name,
         nodes=[node_uuid, *copies_on],
         memory_mib=memory_mib,
@@ -268,16 +268,16 @@ async def check_capacity(
         disk_template=template.name,
     )
     for _ in range(_TRIES):
-        promises = await ctx.promises.promised()
-        own = [promise for job, promise in promises.held if job == ctx.job.job_id and promise.instance == spec.name]
-        others = [promise for job, promise in promises.held if job != ctx.job.job_id]
+        reservations = await ctx.reservations.current()
+        own = [each for job, each in reservations.held if job == ctx.job.job_id and each.instance == spec.name]
+        others = [each for job, each in reservations.held if job != ctx.job.job_id]
         places = template if needs_space else None
         free_mib = await _check_now(ctx, node_uuid, spec, places, others, ignore_memory=ignore_memory)
         for uuid in copies_on:
             await _check_now(ctx, uuid, spec, places, others, ignore_memory=True)
-        if any(promise.nodes[0] == node_uuid for promise in own):
+        if any(reservation.nodes[0] == node_uuid for reservation in own):
             return free_mib
-        if await ctx.promises.promise([wanted], promises.serial) is None:
+        if await ctx.reservations.reserve([wanted], reservations.serial) is None:
             return free_mib
     raise _others_were_quicker(f"node {ctx.config.view().node(node_uuid).name}, which {spec.name} is to use")
 
@@ -287,7 +287,7 @@ async def _check_now(
     node_uuid: str,
     spec: InstanceSpec,
     template: TemplateTraits | None,
-    others: Sequence[Promise],
+    others: Sequence[Reservation],
     *,
     ignore_memory: bool,
 ) -> int:
@@ -297,9 +297,9 @@ async def _check_now(
     """
     view = ctx.config.view()
     node = view.node(node_uuid)
-    others = [promise for promise in others if node_uuid in promise.nodes]
+    others = [each for each in others if node_uuid in each.nodes]
     try:
-        memory = 0 if ignore_memory else await _promised_memory(ctx, view, node, spec.name, others)
+        memory = 0 if ignore_memory else await _reserved_memory(ctx, view, node, spec.name, others)
         query = capacity_query(view, ctx.catalogue, template)
         own = [unit.setting for unit in query.storage]
         needs = {} if template is None else _space_by_setting(ctx.catalogue, spec, own)
@@ -317,7 +317,7 @@ async def _check_now(
             INSUFFICIENT_RESOURCES,
         )
     if template is not None:
-        taken = sum(promise.disk_mib for promise in others if view.uuid_by_name("instances", promise.instance) is None)
+        taken = sum(each.disk_mib for each in others if view.uuid_by_name("instances", each.instance) is None)
         for unit, found in zip(query.storage, answer.storage, strict=True):
             if (wanted := needs.get(unit.setting, 0)) and found.storage_free is not None:
                 space = found.storage_free - (taken if unit.setting in own else 0)
@@ -344,8 +344,8 @@ def _require_space(where: str, wanted_mib: int, space_mib: int) -> None:
         )
 
 
-async def _promised_memory(
-    ctx: OperationContext, view: ConfigView, node: Node, but_for: str, others: Sequence[Promise]
+async def _reserved_memory(
+    ctx: OperationContext, view: ConfigView, node: Node, but_for: str, others: Sequence[Reservation]
 ) -> int:
     """Memory, in MiB, that instances being created on *node* or moving there will use and do not use yet.
 
@@ -353,12 +353,12 @@ async def _promised_memory(
     """
     coming = [other for other in view.primary_instances(node.uuid) if other.forthcoming and other.name != but_for]
     names = {other.name for other in coming}
-    expected = [promise for promise in others if promise.nodes[0] == node.uuid and promise.instance not in names]
+    expected = [each for each in others if each.nodes[0] == node.uuid and each.instance not in names]
     if not coming and not expected:
         return 0
     used = await _used_memory(ctx, view, node, coming)
-    promised = sum(max(0, promise.memory_mib - used.get(promise.instance, 0)) for promise in expected)
-    return promised + sum(unused(view, other, used) for other in coming)
+    reserved = sum(max(0, reservation.memory_mib - used.get(reservation.instance, 0)) for reservation in expected)
+    return reserved + sum(unused(view, other, used) for other in coming)
 
 
 async def _used_memory(
@@ -373,5 +373,5 @@ async def _used_memory(
 
 def _others_were_quicker(what: str) -> PrerequisiteError:
     return PrerequisiteError(
-        f"Others were promised room on {what}, again and again: try again later", TEMPORARILY_INSUFFICIENT
+        f"Others reserved room on {what}, again and again: try again later", TEMPORARILY_INSUFFICIENT
     )

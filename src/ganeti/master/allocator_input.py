@@ -2,7 +2,7 @@
 """What an allocator is told of the cluster: iallocator version 2 (protocols, section 7). Pure.
 
 Nodes, groups and instances come in the order of their names, so that ties fall the same whatever the history of the
-configuration. Room that is promised and not used yet is taken off what nodes report as free: memory that instances
+configuration. Room that is reserved and not used yet is taken off what nodes report as free: memory that instances
 should have and do not use, and memory and disks of instances that are being created.
 """
 
@@ -16,7 +16,7 @@ from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.objects import Disk, Instance, Nic, Node, NodeGroup
 from ganeti.model.placement_requests import Allocate, MultiAllocate, PlacementRequest, Relocate, WantedDisk
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.templates import disk_space_mib
 from ganeti.model.traits import Catalogue, TemplateTraits
 from ganeti.model.view import ConfigView
@@ -85,7 +85,9 @@ def relocate_request(view: ConfigView, instance: Instance, from_nodes: Sequence[
     return Relocate(name=instance.name, relocate_from=list(from_nodes), disk_space_total=disk_space_of(view, instance))
 
 
-def promises_of(view: ConfigView, catalogue: Catalogue, request: PlacementRequest, result: Any) -> list[Promise]:
+def reservations_of(
+    view: ConfigView, catalogue: Catalogue, request: PlacementRequest, result: Any
+) -> list[Reservation]:
     """The room a request was given by an allocator's *result*, which has been checked."""
     if isinstance(request, Allocate):
         return [_allocated(view, request, result)]
@@ -94,15 +96,15 @@ def promises_of(view: ConfigView, catalogue: Catalogue, request: PlacementReques
         return [_allocated(view, wanted[name], names) for name, names in result[0]]
     if isinstance(request, Relocate):
         instance = view.find_instance(request.name)
-        promise = promised_of(view, instance, None)
-        mirrors = catalogue.template(promise.disk_template).node_count > 1
+        reservation = reservation_of(view, instance, None)
+        mirrors = catalogue.template(reservation.disk_template).node_count > 1
         nodes = [view.find_node(name).uuid for name in result]
-        return [structs.replace(promise, nodes=nodes, memory_mib=0 if mirrors else promise.memory_mib)]
+        return [structs.replace(reservation, nodes=nodes, memory_mib=0 if mirrors else reservation.memory_mib)]
     return []
 
 
-def _allocated(view: ConfigView, request: Allocate, names: Sequence[str]) -> Promise:
-    return Promise(
+def _allocated(view: ConfigView, request: Allocate, names: Sequence[str]) -> Reservation:
+    return Reservation(
         instance=request.name,
         nodes=[view.find_node(name).uuid for name in names],
         memory_mib=request.memory,
@@ -116,24 +118,24 @@ def _allocated(view: ConfigView, request: Allocate, names: Sequence[str]) -> Pro
 
 
 def allocator_input(
-    view: ConfigView, reports: Mapping[str, NodeReport], promises: Iterable[Promise], template: str
+    view: ConfigView, reports: Mapping[str, NodeReport], reservations: Iterable[Reservation], template: str
 ) -> Plain:
     """Everything of the input but the request; free space is that of disk template *template*.
 
-    A promise stands as an instance, so that its processors count.
+    A reservation stands as an instance, so that its processors count.
     """
     cluster = view.cluster
     by_node = instances_by_node(view)
-    promised = [promise for promise in promises if all(view.get("nodes", uuid) for uuid in promise.nodes)]
+    reserved = [each for each in reservations if all(view.get("nodes", uuid) for uuid in each.nodes)]
     coming = [instance for instance in view.instances() if instance.forthcoming]
     nodes = {}
     for node in sorted(view.nodes(), key=_name):
         report = reports.get(node.uuid)
         entry = node_entry(view, node, report, by_node.get(node.uuid, []), template)
-        nodes[node.name] = _less(entry, *_taken(view, node.uuid, coming, promised, report))
+        nodes[node.name] = _less(entry, *_taken(view, node.uuid, coming, reserved, report))
     instances = {instance.name: instance_entry(view, instance) for instance in sorted(view.instances(), key=_name)}
-    for promise in promised:
-        instances.setdefault(promise.instance, _promise_entry(view, promise))
+    for reservation in reserved:
+        instances.setdefault(reservation.instance, _reservation_entry(view, reservation))
     return {
         "version": PROTOCOL_VERSION,
         "cluster_name": cluster.cluster_name,
@@ -229,12 +231,12 @@ def instance_entry(view: ConfigView, instance: Instance) -> Plain:
     }
 
 
-def promised_of(view: ConfigView, instance: Instance, report: NodeReport | None) -> Promise:
+def reservation_of(view: ConfigView, instance: Instance, report: NodeReport | None) -> Reservation:
     """The room an instance that is being created will take and does not use yet."""
     backend = inheritance.instance_be(view.cluster, instance)
     disks = view.instance_disks(instance)
     used = {name: memory for name, memory, _ in report.guests} if report is not None else {}
-    return Promise(
+    return Reservation(
         instance=instance.name,
         nodes=view.instance_nodes(instance)[:2],
         memory_mib=max(0, int(backend["maxmem"]) - used.get(instance.name, 0)),
@@ -263,21 +265,21 @@ def _sum_of(spindles: Sequence[int | None]) -> int | None:
     return sum(named) if len(named) == len(spindles) else None
 
 
-def _promise_entry(view: ConfigView, promise: Promise) -> Plain:
+def _reservation_entry(view: ConfigView, reservation: Reservation) -> Plain:
     return {
-        "tags": list(promise.tags),
+        "tags": list(reservation.tags),
         "admin_state": "up",
-        "vcpus": promise.vcpus,
-        "memory": promise.memory_mib,
-        "spindle_use": promise.spindle_use,
+        "vcpus": reservation.vcpus,
+        "memory": reservation.memory_mib,
+        "spindle_use": reservation.spindle_use,
         "os": "",
-        "nodes": [view.node(uuid).name for uuid in promise.nodes],
+        "nodes": [view.node(uuid).name for uuid in reservation.nodes],
         "nics": [],
         "disks": [],
-        "disk_template": promise.disk_template,
+        "disk_template": reservation.disk_template,
         "disks_active": False,
         "hypervisor": "",
-        "disk_space_total": promise.disk_mib,
+        "disk_space_total": reservation.disk_mib,
     }
 
 
@@ -285,17 +287,17 @@ def _taken(
     view: ConfigView,
     node_uuid: str,
     coming: Iterable[Instance],
-    promised: Iterable[Promise],
+    reserved: Iterable[Reservation],
     report: NodeReport | None,
 ) -> tuple[int, int, int]:
-    """Memory and disk space in MiB and spindles that are promised on a node and not owed to its own instances."""
+    """Memory and disk space in MiB and spindles that are reserved on a node and not owed to its own instances."""
     guests = {name for name, _, _ in report.guests} if report is not None else set()
     memory = disk = spindles = 0
-    for promise in promised:
-        arrived = promise.instance in guests
-        memory += promise.memory_mib if promise.nodes[0] == node_uuid and not arrived else 0
-        disk += promise.disk_mib if node_uuid in promise.nodes else 0
-        spindles += (promise.spindles or 0) if node_uuid in promise.nodes else 0
+    for reservation in reserved:
+        arrived = reservation.instance in guests
+        memory += reservation.memory_mib if reservation.nodes[0] == node_uuid and not arrived else 0
+        disk += reservation.disk_mib if node_uuid in reservation.nodes else 0
+        spindles += (reservation.spindles or 0) if node_uuid in reservation.nodes else 0
     for instance in coming:
         if node_uuid in view.instance_nodes(instance):
             disk += sum(each.size for each in view.instance_disks(instance))
@@ -335,9 +337,9 @@ def _wanted_nic(view: ConfigView, nic: Nic, group: NodeGroup | None) -> Plain:
 
 
 def _memory_owed(view: ConfigView, report: NodeReport, own: Sequence[Instance]) -> tuple[int, int, int]:
-    """(promised but not yet used, all primaries', running primaries') memory of a node, in MiB.
+    """(reserved but not yet used, all primaries', running primaries') memory of a node, in MiB.
 
-    An instance that is being created is promised its memory like one that should run; so is a guest that is just
+    An instance that is being created has its memory reserved like one that should run; so is a guest that is just
     arriving from another node.
     """
     used = {name: memory for name, memory, _ in report.guests}

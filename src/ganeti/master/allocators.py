@@ -19,15 +19,15 @@ _NONE: _Plain = {}
 
 
 async def ask_allocator(
-    ctx: OperationContext, name: str, request: PlacementRequest, *, promise: bool = True, why: bool = False
+    ctx: OperationContext, name: str, request: PlacementRequest, *, reserve: bool = True, why: bool = False
 ) -> tuple[Placement, int | None]:
     """Ask the allocator *name* for a place; gives its answer, whether it is a success or not.
 
-    The built-in one has promised what it chose if *promise* is true. With the answer of a program comes the serial
-    number of the promises it was told of: what it chose is still to be promised. Raises `PrerequisiteError`.
+    The built-in one has reserved what it chose if *reserve* is true. With the answer of a program comes the serial
+    number of the reservations it was told of: what it chose is still to be reserved. Raises `PrerequisiteError`.
     """
     if name == BUILT_IN:
-        return await ctx.luxid.ask(AnswerPlacement(request, ctx.client if promise else None, why)), None
+        return await ctx.luxid.ask(AnswerPlacement(request, ctx.client if reserve else None, why)), None
     serial, message = await describe(ctx, request)
     forced = isinstance(request, NodeEvacuate) and request.ignore_soft_errors
     answer = await run_allocator(ctx, name, message, {"ignore-soft-errors": None} if forced else {})
@@ -41,7 +41,7 @@ async def ask_allocator(
 
 
 async def describe(ctx: OperationContext, request: PlacementRequest) -> tuple[int, _Plain]:
-    """Give the serial number of the promises, and the whole input of an allocator with *request*."""
+    """Give the serial number of the reservations, and the whole input of an allocator with *request*."""
     found = await ctx.luxid.ask(DescribeForAllocator(request))
     return found.serial, found.input | {"request": to_protocol(request)}
 

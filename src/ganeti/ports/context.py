@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ganeti.model.node_calls import NodeRequest
 from ganeti.model.node_calls.programs import Phase
-from ganeti.model.promises import Promise, Promises
+from ganeti.model.reservations import Reservation, Reservations
 from ganeti.model.traits import Catalogue
 from ganeti.ports.config import Change, ConfigPort
 from ganeti.ports.luxid import Client, LuxidPort
@@ -122,17 +122,17 @@ class LocksPort(Protocol):
         ...
 
 
-class PromisesPort(Protocol):
-    """Room that is promised to jobs until the configuration shows it (D13)."""
+class ReservationsPort(Protocol):
+    """Room that is reserved for jobs until the configuration shows it (D13)."""
 
-    async def promised(self) -> Promises:
-        """All promises of all jobs."""
+    async def current(self) -> Reservations:
+        """All reservations of all jobs."""
         ...
 
-    async def promise(self, promises: Sequence[Promise], seen: int) -> str | None:
-        """Promise room to this job, in place of what it had for the same instances.
+    async def reserve(self, reservations: Sequence[Reservation], seen: int) -> str | None:
+        """Reserve room for this job, in place of what it had for the same instances.
 
-        Gives the uuid of a node, and promises nothing, where somebody got a promise there after the serial *seen*.
+        Gives the uuid of a node, and reserves nothing, where somebody got a reservation there after the serial *seen*.
         """
         ...
 
@@ -228,7 +228,7 @@ class OperationContext(Protocol):
         ...
 
     @property
-    def promises(self) -> PromisesPort: ...
+    def reservations(self) -> ReservationsPort: ...
 
     @property
     def catalogue(self) -> Catalogue: ...

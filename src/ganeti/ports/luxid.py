@@ -82,7 +82,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class AnswerPlacement(Question[Placement]):
-    """Ask the built-in allocator; with a client, what is chosen is promised to that."""
+    """Ask the built-in allocator; with a client, what is chosen is reserved for that."""
 
     request: PlacementRequest
     client: Client | None
@@ -90,7 +90,7 @@ class AnswerPlacement(Question[Placement]):
 
 
 class AllocatorInput(msgspec.Struct, frozen=True):
-    """What a program that is an allocator is told of the cluster, and the serial number of the promises in it."""
+    """What a program that is an allocator is told of the cluster, and the serial number of the reservations in it."""
 
     serial: int
     input: Any

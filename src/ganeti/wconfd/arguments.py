@@ -18,7 +18,7 @@ from ganeti.master.declaring_modules import CHANGES
 from ganeti.master.locks.names import read_level, read_request
 from ganeti.master.locks.owners import Owner
 from ganeti.model.locks import Level
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.ports.config import Change
 from ganeti.system.livelock import is_alive
 from ganeti.wconfd.commits import JobStep
@@ -111,11 +111,11 @@ def read_change(name: Any, fields: Any) -> Change:
         raise GanetiError(f"The change {name} cannot be read: {err}") from err
 
 
-def read_promises(value: Any) -> list[Promise]:
+def read_reservations(value: Any) -> list[Reservation]:
     try:
-        return msgspec.convert(value, list[Promise])
+        return msgspec.convert(value, list[Reservation])
     except msgspec.ValidationError as err:
-        raise GanetiError(f"The promises cannot be read: {err}") from err
+        raise GanetiError(f"The reservations cannot be read: {err}") from err
 
 
 def _clients(value: Any) -> list[Owner]:
@@ -145,10 +145,10 @@ LockFile = Annotated[str | None, Reads(read_lock_file)]
 LockQuestions = Annotated[list[Any], Reads(_questions)]
 Priority = Annotated[int, _number("priority")]
 Count = Annotated[int, _number("count")]
-Serial = Annotated[int, _number("serial number of the promises seen")]
+Serial = Annotated[int, _number("serial number of the reservations seen")]
 JobId = Annotated[int, _number("job id")]
 Timeout = Annotated[float, Reads(lambda value: read_seconds(value, "timeout"))]
 After = Annotated[Position, Reads(read_position)]
 FileNames = Annotated[Sequence[str], Reads(read_file_names)]
 JobIds = Annotated[list[int], Reads(read_job_ids)]
-WantedPromises = Annotated[list[Promise], Reads(read_promises)]
+WantedReservations = Annotated[list[Reservation], Reads(read_reservations)]

@@ -21,10 +21,10 @@ from ganeti.wconfd.lock_calls import VOID, LockCalls
 from ganeti.wconfd.lock_stream import NewsCalls
 from ganeti.wconfd.locks import LockService
 from ganeti.wconfd.maintenance_calls import MaintenanceCalls, commits_by
-from ganeti.wconfd.promises import PromiseCalls, PromiseService
 from ganeti.wconfd.refused_calls import refused_calls
 from ganeti.wconfd.replication import Replicator
 from ganeti.wconfd.replication_queue import check_names
+from ganeti.wconfd.reservations import ReservationCalls, ReservationService
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Parts:
 
     committer: Committer
     locks: LockService
-    promises: PromiseService
+    reservations: ReservationService
     publisher: Publisher
     database: str
     clean_up: Callable[[], Awaitable[None]]
@@ -44,10 +44,10 @@ class Parts:
 
 def calls_of(parts: Parts) -> dict[str, Handler]:
     """All calls by the names they have on the socket."""
-    locks = LockCalls(parts.locks, parts.promises, parts.committer.supersede, parts.clean_up)
-    promises = PromiseCalls(parts.promises, lambda: parts.committer.form.position)
+    locks = LockCalls(parts.locks, parts.reservations, parts.committer.supersede, parts.clean_up)
+    reservations = ReservationCalls(parts.reservations, lambda: parts.committer.form.position)
     maintenance = MaintenanceCalls(parts.database, commits_by(parts.committer))
-    return refused_calls() | handlers_of(ConfigCalls(parts), locks, promises, NewsCalls(parts.locks), maintenance)
+    return refused_calls() | handlers_of(ConfigCalls(parts), locks, reservations, NewsCalls(parts.locks), maintenance)
 
 
 class ConfigCalls:

@@ -27,7 +27,7 @@ from ganeti.wconfd.arguments import (
     read_number,
 )
 from ganeti.wconfd.locks import LockService
-from ganeti.wconfd.promises import PromiseService
+from ganeti.wconfd.reservations import ReservationService
 
 VOID: list[Any] = []
 
@@ -38,13 +38,13 @@ class LockCalls:
     def __init__(
         self,
         locks: LockService,
-        promises: PromiseService,
+        reservations: ReservationService,
         supersede: Callable[[int, int], Awaitable[None]],
         clean_up: Callable[[], Awaitable[None]],
     ) -> None:
         """*supersede* (job, attempt) has no earlier attempt of a job change anything any more."""
         self._locks = locks
-        self._promises = promises
+        self._reservations = reservations
         self._table = locks.table
         self._supersede = supersede
         self._clean_up = clean_up
@@ -105,8 +105,8 @@ class LockCalls:
 
     @serves("freeLocks")
     async def free_locks(self, client: Client) -> Any:
-        """An owner that frees all its locks has ended or begins anew: its promised room is freed as well."""
-        self._promises.drop(client)
+        """An owner that frees all its locks has ended or begins anew: its reserved room is freed as well."""
+        self._reservations.drop(client)
         await self._locks.free(client)
         return VOID
 

@@ -25,10 +25,10 @@ from ganeti.wconfd.commits import Committer
 from ganeti.wconfd.distribution import Distributor
 from ganeti.wconfd.lock_check import LockCheck
 from ganeti.wconfd.locks import LockService, remove_stale_lock_files, undo_records_in
-from ganeti.wconfd.promises import PromiseService
 from ganeti.wconfd.replication import Begin, Hooks, Replicator, candidates_of
 from ganeti.wconfd.replication_log import ReplicationLog
 from ganeti.wconfd.replication_sending import Identity
+from ganeti.wconfd.reservations import ReservationService
 from ganeti.wconfd.server import Server
 from ganeti.wconfd.start import Opened
 from ganeti.wconfd.store_thread import StoreThread
@@ -74,7 +74,7 @@ class Service:
         stream.restore(loaded.stream_start, loaded.events)
         locks_file = f"{paths.data_dir}/locks.data"
         self.locks = LockService(load_locks(locks_file), locks_file, self._has_undo)
-        self.promises = PromiseService(f"{paths.run_dir}/promises.json")
+        self.reservations = ReservationService(f"{paths.run_dir}/reservations.json")
         self.publisher = Publisher(
             paths, self.form, opened.file_digest, self._written, self._published, self._flush_distribution
         )
@@ -92,7 +92,7 @@ class Service:
         parts = Parts(
             self.committer,
             self.locks,
-            self.promises,
+            self.reservations,
             self.publisher,
             paths.config_database,
             self.clean_up,
@@ -153,7 +153,7 @@ class Service:
             self._distributor.refresh()
 
     def _committed(self, commit: Commit, event: bytes | None) -> None:
-        self.promises.fulfil(commit)
+        self.reservations.fulfil(commit)
         self.server.tell(event)
         self.publisher.notify()
 

@@ -14,15 +14,15 @@ from ganeti.master.allocator_input import (
     allocate_request,
     allocator_input,
     groups_for_new,
-    promised_of,
     relocate_request,
+    reservation_of,
 )
 from ganeti.master.cache.cluster_picture import placed
 from ganeti.master.cache.node_reports import NodeReport, Space
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import CLUSTER_KEY, Disk, Instance, Nic, NodeGroup
 from ganeti.model.placement_requests import to_protocol
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.traits import TemplateTraits
 from ganeti.placement.dispatch import answer_over
 from ganeti.placement.kernel.state import ClusterState
@@ -143,7 +143,7 @@ def test_each_mirrored_disk_takes_128_mib_more_on_its_nodes(view: Configuration)
     web = add_instance(view, "web", template="drbd")
     assert relocate_request(view, web, ["node1"]).disk_space_total == 64 + 128
     assert allocator_input(view, {}, [], LOCAL)["instances"]["web"]["disk_space_total"] == 64 + 128
-    assert promised_of(view, web, None).disk_mib == 64 + 128
+    assert reservation_of(view, web, None).disk_mib == 64 + 128
     assert placed(view, web).disk_mib == 64 + 128
     assert placed(view, add_instance(view, "single", template=LOCAL)).disk_mib == 64
 
@@ -243,11 +243,11 @@ def test_exclusive_storage_counts_spindles(view: Configuration) -> None:
     told = allocator_input(view, {"uuid-node3": REPORT}, [], LOCAL)["nodes"]["node3"]
     assert (told["total_spindles"], told["free_spindles"]) == (4, 4), "a node that has no volume group"
     counted = structs.replace(REPORT, space={LOCAL: Space(9000, 7000), "plain": Space(9000, 7000, 8, 3)})
-    promise = Promise(
+    reservation = Reservation(
         instance="new", nodes=["uuid-node3"], memory_mib=1, disk_mib=1, vcpus=1, spindles=2, disk_template="plain"
     )
-    for promises, free in (([], 3), ([promise], 1), ([promise, promise], 0)):
-        told = allocator_input(view, {"uuid-node3": counted}, promises, LOCAL)["nodes"]["node3"]
+    for reservations, free in (([], 3), ([reservation], 1), ([reservation, reservation], 0)):
+        told = allocator_input(view, {"uuid-node3": counted}, reservations, LOCAL)["nodes"]["node3"]
         assert (told["total_spindles"], told["free_spindles"]) == (8, free)
 
 

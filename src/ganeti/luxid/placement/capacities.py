@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ganeti.calls.config_follower import ConfigFollower
-from ganeti.calls.promise_calls import list_promises
+from ganeti.calls.reservation_calls import list_reservations
 from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.queries.state_cache import StateCache
@@ -17,7 +17,7 @@ from ganeti.master.cache.capacity_cache import groups_of
 from ganeti.master.cache.node_reports import FRESH_S
 from ganeti.master.locks.owners import Owner
 from ganeti.model.capacity import Capacity
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.ports.luxid import KeepCapacity, KnownCapacity
 
 _YOUNG_S = FRESH_S / 2
@@ -27,15 +27,15 @@ _ASKED_MOST = 100
 Plain = dict[str, Any]
 RenewReports = Callable[[Sequence[str], float | None], Awaitable[None]]
 """Has the nodes of these groups report unless their reports are as young; with None, anyway."""
-_Held = dict[str, list[Promise]]
-"""Promises by the group of their nodes."""
+_Held = dict[str, list[Reservation]]
+"""Reservations by the group of their nodes."""
 
 
 class _Asked(NamedTuple):
     begun: int
     at_s: float
     questions: Mapping[str, Plain]
-    promises: _Held
+    reservations: _Held
 
 
 class Capacities:
@@ -100,17 +100,17 @@ class Capacities:
                 asked.questions[group],
                 capacity,
                 begun=asked.begun,
-                promises=asked.promises.get(group, []),
+                reservations=asked.reservations.get(group, []),
                 asked_at_s=asked.at_s,
             )
         ]
 
     async def _held(self) -> _Held:
-        """What is promised now; what no promise shows any more is in our copy of the configuration by then."""
-        promises = await list_promises(self._wconfd)
-        await self._follower.follow(promises.position)
+        """What is reserved now; what no reservation shows any more is in our copy of the configuration by then."""
+        reservations = await list_reservations(self._wconfd)
+        await self._follower.follow(reservations.position)
         held: _Held = {}
-        for _, promise in promises.held:
-            for group in groups_of(self._follower.configuration, promise.nodes):
-                held.setdefault(group, []).append(promise)
+        for _, reservation in reservations.held:
+            for group in groups_of(self._follower.configuration, reservation.nodes):
+                held.setdefault(group, []).append(reservation)
         return held

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""LuxiD's side of placement: nodes asked for their room, the worker for a place, WConfD for the promise (D13).
+"""LuxiD's side of placement: nodes asked for their room, the worker for a place, WConfD for the reservation (D13).
 
 Why nothing is overbooked, with neither node locks nor an order among jobs:
 
-1. One question at a time is answered: promises are read, the worker chooses, the choice is promised. Where somebody
-   else was promised room on a chosen node meanwhile (a job that names its nodes, an allocator that is a program),
+1. One question at a time is answered: reservations are read, the worker chooses, the choice is reserved. Where somebody
+   else reserved room on a chosen node meanwhile (a job that names its nodes, an allocator that is a program),
    WConfD refuses, and the question is asked anew.
-2. Promises are read together with a position, and the worker answers over that position or a later one. A promise ends
-   with the commit that shows its instance, so room is counted by one of the two at every moment.
+2. Reservations are read together with a position, and the worker answers over that position or a later one. A
+   reservation ends with the commit that shows its instance, so room is counted by one of the two at every moment.
 3. A report of a node counts only if it was asked for after the last commit that changed what is on the node's disks.
 
 Reports are fed by queries, too, and made void besides by what jobs gave up that they had locked for themselves.
@@ -23,12 +23,12 @@ import msgspec
 
 from ganeti.base.errors import TEMPORARILY_INSUFFICIENT, GanetiError, PrerequisiteError
 from ganeti.calls.config_follower import ConfigFollower
-from ganeti.calls.promise_calls import list_promises, promise_room
+from ganeti.calls.reservation_calls import list_reservations, reserve_room
 from ganeti.calls.serving import serves
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.placement.worker import INPUT, Answer, PlacementWorker, Question
 from ganeti.luxid.queries.state_cache import StateCache
-from ganeti.master.allocator_input import promises_of
+from ganeti.master.allocator_input import reservations_of
 from ganeti.master.cache.node_reports import FRESH_S, report_of, silent
 from ganeti.master.locks.owners import Owner
 from ganeti.master.query.collecting import NodeAsker, hypervisor_queries, storage_units
@@ -48,7 +48,7 @@ from ganeti.model.placement_requests import (
     Relocate,
     names_of,
 )
-from ganeti.model.promises import Promise, Promises
+from ganeti.model.reservations import Reservation, Reservations
 from ganeti.model.templates import traits_of
 from ganeti.model.traits import Catalogue
 from ganeti.ports.luxid import AllocatorInput, AnswerPlacement, DescribeForAllocator, Placement
@@ -104,7 +104,7 @@ class Placements:
     async def place(self, request: PlacementRequest, owner: Owner | None, *, why: bool = False) -> dict[str, Any]:
         """Give the iallocator response, and in ``reasons`` a line for each node where nothing fits, or with *why*.
 
-        What is chosen is promised to *owner*, if there is one. Raises `GanetiError`.
+        What is chosen is reserved for *owner*, if there is one. Raises `GanetiError`.
         """
         if isinstance(request, CountCapacity):
             return await self._count(request)
@@ -123,8 +123,8 @@ class Placements:
     @serves(DescribeForAllocator)
     async def describe(self, asked: DescribeForAllocator) -> AllocatorInput:
         async with self._settled(asked.request, FRESH_S) as state:
-            answer = await self._ask(asked.request, state.promises, state.promises.held, want=INPUT)
-            return AllocatorInput(state.promises.serial, answer.input)
+            answer = await self._ask(asked.request, state.reservations, state.reservations.held, want=INPUT)
+            return AllocatorInput(state.reservations.serial, answer.input)
 
     async def renew_reports(self, groups: Sequence[str], fresh_s: float | None) -> None:
         """Have the nodes of these groups report, unless their reports are as young; with None, whatever they said."""
@@ -136,28 +136,28 @@ class Placements:
     async def _place(self, request: PlacementRequest, owner: Owner | None, fresh_s: float, why: bool) -> dict[str, Any]:
         for _ in range(_TRIES):
             async with self._settled(request, fresh_s) as state:
-                held = state.promises.held
+                held = state.reservations.held
                 if owner is not None:
-                    held = [(name, promise) for name, promise in held if not _is_own(name, promise, owner, request)]
-                answer = await self._ask(request, state.promises, held, why=why)
+                    held = [(name, each) for name, each in held if not _is_own(name, each, owner, request)]
+                answer = await self._ask(request, state.reservations, held, why=why)
                 response = {**(answer.response or {}), "reasons": answer.reasons}
                 if owner is None or not response.get("success"):
                     return response
-                chosen = promises_of(self._view, self._catalogue, request, response["result"])
-                if not chosen or await promise_room(self._wconfd, owner, chosen, state.promises.serial) is None:
+                chosen = reservations_of(self._view, self._catalogue, request, response["result"])
+                if not chosen or await reserve_room(self._wconfd, owner, chosen, state.reservations.serial) is None:
                     return response
         raise PrerequisiteError(
-            "Others were promised room on the chosen nodes again and again: try again later", TEMPORARILY_INSUFFICIENT
+            "Others reserved room on the chosen nodes again and again: try again later", TEMPORARILY_INSUFFICIENT
         )
 
     async def _count(self, request: PlacementRequest) -> dict[str, Any]:
         """Capacity is counted by a worker of its own that ends with it: that takes long, and no placement must wait."""
         async with self._counting:
             async with self._settled(request, FRESH_S) as state:
-                promises = state.promises
+                reservations = state.reservations
             worker = PlacementWorker(self._wconfd_socket, self._reports)
             try:
-                answer = await self._ask(request, promises, promises.held, worker)
+                answer = await self._ask(request, reservations, reservations.held, worker)
             finally:
                 worker.close()
         return {**(answer.response or {}), "reasons": answer.reasons}
@@ -169,8 +169,8 @@ class Placements:
     async def _ask(
         self,
         request: PlacementRequest,
-        promises: Promises,
-        held: Sequence[tuple[int | str, Promise]],
+        reservations: Reservations,
+        held: Sequence[tuple[int | str, Reservation]],
         worker: PlacementWorker | None = None,
         **how: Any,
     ) -> Answer:
@@ -178,8 +178,8 @@ class Placements:
             Question(
                 request=request,
                 template=self._template(request),
-                position=promises.position,
-                promises=[promise for _, promise in held],
+                position=reservations.position,
+                reservations=[reservation for _, reservation in held],
                 **how,
             )
         )
@@ -189,19 +189,19 @@ class Placements:
     def _settled(self, request: PlacementRequest, fresh_s: float) -> "_Settled":
         return _Settled(self, request, fresh_s)
 
-    async def begin(self, request: PlacementRequest, fresh_s: float) -> Promises:
-        """Take the turn, with reports that count and promises our copy of the configuration goes with."""
+    async def begin(self, request: PlacementRequest, fresh_s: float) -> Reservations:
+        """Take the turn, with reports that count and reservations our copy of the configuration goes with."""
         for rounds_left in range(_ROUNDS, -1, -1):
             await self._refresh(self._stale(request, fresh_s))
             await self._turn.acquire()
             try:
-                promises = await self._promises()
+                reservations = await self._reservations()
                 stale = self._stale(request, fresh_s)
                 if stale and not rounds_left:
                     await self._refresh(stale)
-                    promises = await self._promises()
+                    reservations = await self._reservations()
                 if not stale or not rounds_left:
-                    return promises
+                    return reservations
             except BaseException:
                 self._turn.release()
                 raise
@@ -211,10 +211,10 @@ class Placements:
     def end(self) -> None:
         self._turn.release()
 
-    async def _promises(self) -> Promises:
-        promises = await list_promises(self._wconfd)
-        await self._follower.follow(promises.position)
-        return promises
+    async def _reservations(self) -> Reservations:
+        reservations = await list_reservations(self._wconfd)
+        await self._follower.follow(reservations.position)
+        return reservations
 
     def _stale(self, request: PlacementRequest, fresh_s: float) -> list[str]:
         """Nodes to ask before something may be put on them, and those of whom nothing was heard for an hour."""
@@ -292,27 +292,27 @@ class Placements:
 
 
 class _Settled:
-    """The turn of one question; `promises` are those that count for it."""
+    """The turn of one question; `reservations` are those that count for it."""
 
     def __init__(self, placements: Placements, request: PlacementRequest, fresh_s: float) -> None:
         self._placements = placements
         self._request = request
         self._fresh_s = fresh_s
-        self.promises: Promises
+        self.reservations: Reservations
 
     async def __aenter__(self) -> "_Settled":
-        self.promises = await self._placements.begin(self._request, self._fresh_s)
+        self.reservations = await self._placements.begin(self._request, self._fresh_s)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._placements.end()
 
 
-def _is_own(name: int | str, promise: Promise, owner: Owner, request: PlacementRequest) -> bool:
-    """What the asker was promised before for the same instances: it asks again, so that does not count."""
+def _is_own(name: int | str, reservation: Reservation, owner: Owner, request: PlacementRequest) -> bool:
+    """What is reserved already for the client and the same instances: it asks again, so that does not count."""
     if name != owner.name:
         return False
-    return promise.instance in names_of(request)
+    return reservation.instance in names_of(request)
 
 
 def _with_space(view: Configuration, asked: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from ganeti.base.errors import NO_MEMORY, ExecutionError, GanetiError, TransportError, from_wire
 from ganeti.master.cache.node_reports import NodeReport, NodeReports
 from ganeti.model.placement_requests import PlacementRequest
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.wire.framing import Connection, decode
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     """Disk template whose free space counts."""
     position: tuple[int, int]
-    promises: list[Promise] = []
+    reservations: list[Reservation] = []
     reports: dict[str, NodeReport] = {}
     """Those taken since the last question, by node uuid."""
     want: str = ANSWER
@@ -196,10 +196,10 @@ class _Answering:
         if question.want == INPUT:
             from ganeti.master.allocator_input import allocator_input
 
-            whole = allocator_input(view, self._picture.reports, question.promises, question.template)
+            whole = allocator_input(view, self._picture.reports, question.reservations, question.template)
             return Answer(input=msgspec.Raw(msgspec.json.encode(whole)))
         response, reasons = self._placer.answer(
-            view, question.request, question.template, question.promises, why=question.why
+            view, question.request, question.template, question.reservations, why=question.why
         )
         if not self._is_frozen:
             gc.freeze()  # the cluster lives as long as this process: to look through it for garbage costs each answer

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How many more instances fit into each node group, as counted last (S1.41, S1.44, S1.48, S1.49, S1.67). Pure.
 
-What is kept promises: as much is there at least. So less of anything makes it void, and more does not: a node that
-reports less, or whose report does not count any more; a commit that changes what placement looks at; room that was
-promised since. What was kept for other parameters is void for those who ask with theirs, and dropped. That nothing fits
-promises nothing, and the reason for it may not hold any more as soon as there is more of anything: it is not kept.
+What is kept is a lower bound. So less of anything makes it void, and more does not: a node that reports less, or whose
+report does not count any more; a commit that changes what placement reads; room that was reserved since. What was
+kept for other parameters is void for a request with its own, and dropped. "Nothing fits" is no bound, and its reason
+may not hold any more as soon as there is more of anything: it is not kept.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ganeti.master.cache.node_reports import EXPIRY_S, NodeReport
 from ganeti.model.capacity import Capacity
 from ganeti.model.objects import Disk, Instance, Node
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.view import ConfigView
 
 Plain = dict[str, Any]
@@ -22,7 +22,7 @@ Plain = dict[str, Any]
 class _Kept(NamedTuple):
     capacity: Capacity
     question: Plain
-    promises: Sequence[Promise]
+    reservations: Sequence[Reservation]
     asked_at_s: float
 
 
@@ -48,15 +48,15 @@ class CapacityCache:
                 self._changes += 1
                 self._lessened[group] = self._changes
 
-    def find(self, group: str, question: Plain, promises: Sequence[Promise], now_s: float) -> Capacity | None:
-        """What is there at least, counted as *question* asks; *promises* are those on the group's nodes now."""
+    def find(self, group: str, question: Plain, reservations: Sequence[Reservation], now_s: float) -> Capacity | None:
+        """What is there at least, counted as *question* asks; *reservations* are those on the group's nodes now."""
         kept = self._kept.get(group)
         if kept is None:
             return None
         counts = (
             kept.question == question
             and now_s - kept.asked_at_s < EXPIRY_S
-            and all(promise in kept.promises for promise in promises)
+            and all(reservation in kept.reservations for reservation in reservations)
         )
         if not counts:
             del self._kept[group]
@@ -70,10 +70,10 @@ class CapacityCache:
         capacity: Capacity,
         *,
         begun: int,
-        promises: Sequence[Promise],
+        reservations: Sequence[Reservation],
         asked_at_s: float,
     ) -> bool:
-        """Keep what was counted unless something became less meanwhile; *promises* were there when it *begun*.
+        """Keep what was counted unless something became less meanwhile; *reservations* were there when it *begun*.
 
         Where nothing fits and it is said why, nothing is kept.
         """
@@ -82,7 +82,7 @@ class CapacityCache:
         if capacity.why:
             self._kept.pop(group, None)
             return False
-        self._kept[group] = _Kept(capacity, question, promises, asked_at_s)
+        self._kept[group] = _Kept(capacity, question, reservations, asked_at_s)
         return True
 
     def forget_gone(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ganeti.master.allocator_input import disk_space_of, group_entry, node_entry, promised_of
+from ganeti.master.allocator_input import disk_space_of, group_entry, node_entry, reservation_of
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model import inheritance
 from ganeti.model.configuration import Configuration
@@ -20,7 +20,7 @@ from ganeti.model.objects import Cluster as ClusterObject
 from ganeti.model.objects import Instance as ConfiguredInstance
 from ganeti.model.objects import Node as ConfiguredNode
 from ganeti.model.objects import NodeGroup
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Node, Status
 from ganeti.placement.request.reading import STATIC_NODE_MEMORY_MIB, read_cluster
@@ -138,12 +138,12 @@ class ClusterPicture:
                 found[number] = replace(found[number], unavailable=silence)
         return replace(read, nodes=found)
 
-    def coming(self) -> list[Promise]:
+    def coming(self) -> list[Reservation]:
         """The room of instances that are being created."""
         self._refresh()
         view = self._configuration()
         found = [view.instance(uuid) for uuid in self._coming]
-        return [promised_of(view, instance, self.reports.get(instance.primary_node)) for instance in found]
+        return [reservation_of(view, instance, self.reports.get(instance.primary_node)) for instance in found]
 
     def _forget_all(self) -> None:
         self._all_dirty = True

@@ -179,7 +179,7 @@ class NodeReports:
 def nodes_changed(before: ConfigView, event: dict[str, Any]) -> list[str]:
     """Uuids of the nodes whose free space a commit makes another than they reported; *before* is without it.
 
-    *event* is that of the change stream. The disks of an instance that is being created are counted as promised until
+    *event* is that of the change stream. The disks of an instance that is being created are counted as reserved until
     it is complete: from then on they must be in the reports. Neither tags nor states of instances matter.
     """
     found: dict[str, None] = {}

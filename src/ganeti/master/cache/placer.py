@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Answers questions of placement over a picture of the cluster that is kept between them. Pure (D13).
 
-What was promised and is not in the picture yet counts as if its instances were there; it is taken back after each
+What was reserved and is not in the picture yet counts as if its instances were there; it is taken back after each
 answer, so the state is built once and then follows what changes.
 """
 
@@ -15,7 +15,7 @@ from ganeti.master.cache.cluster_picture import NODE_MEMORY_OPTION, ClusterPictu
 from ganeti.master.cache.node_reports import NodeReport
 from ganeti.model.configuration import Configuration
 from ganeti.model.placement_requests import NodeEvacuate, PlacementRequest
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.templates import UNSHARED, traits_of
 from ganeti.placement.cluster.picture import Cluster, Disk, Instance
 from ganeti.placement.dispatch import answer_over, answer_request
@@ -28,7 +28,7 @@ from ganeti.placement.service import response_to
 
 _ELSEWHERE = frozenset({"verbose", "quiet", "print-nodes", "ignore-dynu", NODE_MEMORY_OPTION})
 """Options of hail that say nothing about where something goes, or are read with the nodes."""
-_MOST_PROMISED = 512
+_MOST_RESERVED = 512
 _RENEWALS = 100_000
 """After so many changes a state is read anew, which frees what tags of instances that are gone have left behind."""
 
@@ -39,8 +39,8 @@ class Placer:
     def __init__(self, picture: ClusterPicture) -> None:
         self._picture = picture
         self._states: dict[str, tuple[ClusterState, Renewal]] = {}
-        self._promised: dict[tuple[Any, ...], Instance] = {}
-        """What promises were made of: many are held for several questions."""
+        self._reserved: dict[tuple[Any, ...], Instance] = {}
+        """What reservations were made of: many are held for several questions."""
         self._guests: dict[str, tuple[NodeReport, frozenset[str]]] = {}
         """Names of guests in the last report that was looked at, by the uuid of a node."""
 
@@ -49,13 +49,13 @@ class Placer:
         view: Configuration,
         request: PlacementRequest,
         template: str,
-        promises: Iterable[Promise],
+        reservations: Iterable[Reservation],
         *,
         why: bool = True,
     ) -> tuple[dict[str, Any], list[str]]:
         """Give the iallocator response and a line for each node that was not chosen; *why*, also if one was.
 
-        *promises* are those of others. Raises `RequestError`, or `PrerequisiteError` for an option nobody knows.
+        *reservations* are those of others. Raises `RequestError`, or `PrerequisiteError` for an option nobody knows.
         """
         wanted = terms_of(request)
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
@@ -63,16 +63,16 @@ class Placer:
             options = replace(options, ignore_soft_errors=True)
         if isinstance(wanted, ChangeGroup) and all(map(partial(_is_shared, view), wanted.instances)):
             options = replace(options, capacity_checks=False)
-        promised = [*self._picture.coming(), *promises]
+        reserved = [*self._picture.coming(), *reservations]
 
-        def add_promised(state: ClusterState) -> None:
-            for promise in promised:
-                self._add(state, view, promise)
+        def add_reserved(state: ClusterState) -> None:
+            for reservation in reserved:
+                self._add(state, view, reservation)
 
         if isinstance(wanted, Capacity):
             from ganeti.placement.capacity.request import answer  # only a worker that was started for it is asked this
 
-            return response_to(wanted, answer(self._picture.cluster(template), wanted, options, add_promised))
+            return response_to(wanted, answer(self._picture.cluster(template), wanted, options, add_reserved))
         if isinstance(wanted, BalanceStep) and wanted.load is not None:
             return response_to(
                 wanted, answer_request(_with_load(self._picture.cluster(template), wanted.load), wanted, options)
@@ -80,7 +80,7 @@ class Placer:
         state = self.state(template)
         mark = state.mark()
         try:
-            add_promised(state)
+            add_reserved(state)
             return response_to(wanted, answer_over(state, wanted, options))
         finally:
             state.rollback(mark)
@@ -97,24 +97,25 @@ class Placer:
         self._states[template] = kept
         return kept[0]
 
-    def _add(self, state: ClusterState, view: Configuration, promise: Promise) -> None:
+    def _add(self, state: ClusterState, view: Configuration, reservation: Reservation) -> None:
         """A node that has left the cluster meanwhile holds nothing."""
-        nodes = [view.get("nodes", uuid) for uuid in promise.nodes[:2]]
+        nodes = [view.get("nodes", uuid) for uuid in reservation.nodes[:2]]
         names = [str(getattr(node, "name", "")) for node in nodes if node is not None]
         if len(names) != len(nodes):
             return
         numbers = [*(state.node_number[name] for name in names), NOWHERE]
-        state.add_instance(self._instance(promise, names), *numbers[:2])
+        state.add_instance(self._instance(reservation, names), *numbers[:2])
 
-    def _instance(self, promise: Promise, nodes: list[str]) -> Instance:
-        arrived = promise.instance in self._running(promise.nodes[0])
-        own = promise.instance, promise.memory_mib, promise.disk_mib, promise.vcpus, promise.spindle_use
-        key = *own, promise.spindles, promise.disk_template, tuple(promise.tags), arrived, tuple(nodes)
-        if key not in self._promised:
-            if len(self._promised) >= _MOST_PROMISED:
-                self._promised.clear()
-            self._promised[key] = _as_instance(promise, arrived, nodes)
-        return self._promised[key]
+    def _instance(self, reservation: Reservation, nodes: list[str]) -> Instance:
+        arrived = reservation.instance in self._running(reservation.nodes[0])
+        needs = reservation.memory_mib, reservation.disk_mib, reservation.vcpus, reservation.spindle_use
+        kind = reservation.spindles, reservation.disk_template, tuple(reservation.tags)
+        key = reservation.instance, *needs, *kind, arrived, tuple(nodes)
+        if key not in self._reserved:
+            if len(self._reserved) >= _MOST_RESERVED:
+                self._reserved.clear()
+            self._reserved[key] = _as_instance(reservation, arrived, nodes)
+        return self._reserved[key]
 
     def _running(self, node: str) -> frozenset[str]:
         report = self._picture.reports.get(node)
@@ -126,20 +127,20 @@ class Placer:
         return known[1]
 
 
-def _as_instance(promise: Promise, arrived: bool, nodes: list[str]) -> Instance:
+def _as_instance(reservation: Reservation, arrived: bool, nodes: list[str]) -> Instance:
     """The memory of a guest that runs already is in the report of its node."""
-    traits = traits_of(promise.disk_template)
+    traits = traits_of(reservation.disk_template)
     return Instance(
-        name=f"{promise.instance} (promised)",
-        memory_mib=0 if arrived else promise.memory_mib,
-        disk_mib=promise.disk_mib,
-        vcpus=promise.vcpus,
+        name=f"{reservation.instance} (reserved)",
+        memory_mib=0 if arrived else reservation.memory_mib,
+        disk_mib=reservation.disk_mib,
+        vcpus=reservation.vcpus,
         template=traits.name if traits is not None else UNSHARED,
         primary=nodes[0],
         secondary=nodes[1] if len(nodes) > 1 else "",
-        disks=(Disk(promise.disk_mib, promise.spindles),) if traits is None or traits.has_disks else (),
-        spindle_use=promise.spindle_use,
-        tags=tuple(promise.tags),
+        disks=(Disk(reservation.disk_mib, reservation.spindles),) if traits is None or traits.has_disks else (),
+        spindle_use=reservation.spindle_use,
+        tags=tuple(reservation.tags),
     )
 
 

@@ -15,7 +15,7 @@ from ganeti.base.errors import GanetiError, NodeCallError
 from ganeti.model.configuration import Draft
 from ganeti.model.copies import Copies
 from ganeti.model.node_calls import NodeRequest
-from ganeti.model.promises import Promise, Promises
+from ganeti.model.reservations import Reservation, Reservations
 from ganeti.model.view import ConfigView
 from ganeti.ports.config import Change
 from ganeti.ports.context import OperationContext
@@ -129,14 +129,14 @@ class _Nothing:
     async def downgrade(self, level: str) -> None: ...
 
 
-class _UnpromisedRoom:
+class _UnreservedRoom:
     def __init__(self, ctx: OperationContext) -> None:
         self._ctx = ctx
 
-    async def promised(self) -> Promises:
-        return await self._ctx.promises.promised()
+    async def current(self) -> Reservations:
+        return await self._ctx.reservations.current()
 
-    async def promise(self, promises: Iterable[Promise], seen: int) -> str | None:
+    async def reserve(self, reservations: Iterable[Reservation], seen: int) -> str | None:
         return None
 
 
@@ -150,7 +150,7 @@ class RecordingContext:
         self.clock = PassingClock(ctx.clock.now_s())
         self.log = RecordedLog()
         self.undo = self.locks = _Nothing()
-        self.promises = _UnpromisedRoom(ctx)
+        self.reservations = _UnreservedRoom(ctx)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)

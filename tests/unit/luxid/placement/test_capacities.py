@@ -11,14 +11,14 @@ from tests.fakes.wconfd import fast_directory
 from tests.unit.luxid.placement.test_placements import FREE_MIB, Bed, bed
 
 from ganeti.base.errors import GanetiError
-from ganeti.calls.promise_calls import promise_room
+from ganeti.calls.reservation_calls import reserve_room
 from ganeti.luxid.placement.capacities import Capacities
 from ganeti.master.capacity import question, read_answer, requests
 from ganeti.model.capacity import Capacity
 from ganeti.model.locks import node_lock
 from ganeti.model.objects import NodeGroup
 from ganeti.model.placement_requests import CountCapacity
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 
 GROUP = "uuid-group1"
 SPEC = [1024, 1024, 1]
@@ -54,13 +54,13 @@ def total(counted: dict[str, Capacity]) -> int:
     return sum(row[3] for row in counted[GROUP].result["tspecs"])
 
 
-def test_the_worker_counts_with_promises() -> None:
+def test_the_worker_counts_with_reservations() -> None:
     async def scenario(found: Bed, capacities: Capacities) -> None:
         before = await count(found)
         assert before[GROUP].result["tspecs"][0] == [*SPEC, 3 * (FREE_MIB // SPEC[0] - 1)], "something stays free"
         assert found.placements._worker._process is None, "counting keeps nobody else waiting"
-        promise = Promise(instance="x", nodes=["uuid-node1"], memory_mib=2048, vcpus=1, disk_template="diskless")
-        assert await promise_room(found.placements._wconfd, found.daemon.job(1).for_locks, [promise], 10) is None
+        taken = Reservation(instance="x", nodes=["uuid-node1"], memory_mib=2048, vcpus=1, disk_template="diskless")
+        assert await reserve_room(found.placements._wconfd, found.daemon.job(1).for_locks, [taken], 10) is None
         assert total(await count(found)) < total(before)
 
     run(scenario)
@@ -88,8 +88,8 @@ def test_what_a_job_had_counted_is_known_until_room_is_taken() -> None:
         assert not await known(questions=asked(found, max_cpu_ratio=2.0))
         assert not await known(), "who asked with others' parameters had it dropped (S1.67)"
         await keep()
-        promise = Promise(instance="x", nodes=["uuid-node1"], memory_mib=1024, vcpus=1, disk_template="diskless")
-        assert await promise_room(client, other.for_locks, [promise], 10) is None
+        taken = Reservation(instance="x", nodes=["uuid-node1"], memory_mib=1024, vcpus=1, disk_template="diskless")
+        assert await reserve_room(client, other.for_locks, [taken], 10) is None
         await keep()
         assert await client.try_locks(other.for_locks, [(node_lock("uuid-node2"), "exclusive")]) == []
         await client.free_locks(other.for_locks)

@@ -16,7 +16,7 @@ from tests.fakes.wconfd import fast_directory, prepare, running_wconfd, until
 
 from ganeti.base.errors import GanetiError, LockError, NodeUnreachableError
 from ganeti.calls.config_follower import ConfigFollower
-from ganeti.calls.promise_calls import list_promises, promise_room
+from ganeti.calls.reservation_calls import list_reservations, reserve_room
 from ganeti.calls.wconfd_client import WConfdClient
 from ganeti.luxid.placement.placements import Placements
 from ganeti.master.operations.changes import AddInstance, FinishInstance
@@ -25,7 +25,7 @@ from ganeti.model.locks import node_lock
 from ganeti.model.node_calls.instances import AllInstancesInfo
 from ganeti.model.objects import Instance
 from ganeti.model.placement_requests import Allocate, BalanceStep, Relocate
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.ports.luxid import DescribeForAllocator
 from ganeti.ports.nodes import NodeAnswer
 from ganeti.system.event_loop import Background
@@ -126,14 +126,14 @@ def test_jobs_that_ask_at_once_get_different_room():
 
 
 def test_who_asks_again_gets_its_own_room_again():
-    """LuxiD may die after the promise and before the answer: the job asks once more."""
+    """LuxiD may die after the reservation and before the answer: the job asks once more."""
 
     async def scenario(found):
         owner = found.daemon.job(1)
         first = await found.place("web1", owner=owner)
         assert await found.place("web1", owner=owner) == first
-        promises = await list_promises(found.daemon.client)
-        assert [promise.instance for _, promise in promises.held] == ["web1"]
+        reservations = await list_reservations(found.daemon.client)
+        assert [reservation.instance for _, reservation in reservations.held] == ["web1"]
         found.daemon.die(owner)
         with pytest.raises(LockError):
             await found.place("web1", owner=owner)
@@ -168,25 +168,27 @@ def test_what_a_commit_shows_is_counted_once():
     async def scenario(found):
         owner = found.daemon.job(1)
         await found.place("web1", owner=owner)
-        (_, promise), *_ = (await list_promises(found.daemon.client)).held
+        (_, reservation), *_ = (await list_reservations(found.daemon.client)).held
         instance = Instance(
             uuid="i1",
             name="web1",
-            primary_node=promise.nodes[0],
+            primary_node=reservation.nodes[0],
             hypervisor="pretend",
             beparams={"maxmem": 3072, "minmem": 3072},
             forthcoming=True,
         )
         await found.daemon.client.commit(owner, 1, AddInstance(instance=instance, disks=[]), False)
-        assert (await list_promises(found.daemon.client)).held == []
+        assert (await list_reservations(found.daemon.client)).held == []
         other = found.daemon.job(2)
-        full = [Promise(instance=node, nodes=[node], memory_mib=FREE_MIB - 1) for node in others(promise.nodes[0])]
-        await promise_room(found.daemon.client, other.for_locks, full, 10**6)
+        full = [
+            Reservation(instance=node, nodes=[node], memory_mib=FREE_MIB - 1) for node in others(reservation.nodes[0])
+        ]
+        await reserve_room(found.daemon.client, other.for_locks, full, 10**6)
         for memory, fitting in ((1023, True), (1024, False)):  # something must stay free
             assert (await found.place("web2", memory))["success"] is fitting
         found.daemon.die(other)
         await found.daemon.client.commit(owner, 2, FinishInstance(instance_uuid="i1", admin_state="up"), False)
-        assert (await found.place("web2", FREE_MIB - 1))["result"][0] not in promise.nodes[0]
+        assert (await found.place("web2", FREE_MIB - 1))["result"][0] not in reservation.nodes[0]
 
     run(scenario)
 

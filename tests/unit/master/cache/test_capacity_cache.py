@@ -14,42 +14,42 @@ from ganeti.master.cache.node_reports import NodeReport, Space, silent
 from ganeti.model.capacity import Capacity
 from ganeti.model.configuration import Configuration
 from ganeti.model.objects import Network, NodeGroup
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 
 ONE, TWO = "uuid-group1", "uuid-group2"
 CAPACITY = Capacity({"tspecs": []}, 5.0)
 QUESTION = {"iallocator": "hail"}
-PROMISE = Promise(instance="x", nodes=["uuid-node1"], memory_mib=1)
+RESERVATION = Reservation(instance="x", nodes=["uuid-node1"], memory_mib=1)
 
 
 def kept() -> CapacityCache:
     cache = CapacityCache()
-    assert cache.keep(ONE, QUESTION, CAPACITY, begun=cache.begin(), promises=[PROMISE], asked_at_s=10.0)
+    assert cache.keep(ONE, QUESTION, CAPACITY, begun=cache.begin(), reservations=[RESERVATION], asked_at_s=10.0)
     return cache
 
 
 @pytest.mark.parametrize(
-    ("found", "question", "promises", "now_s"),
+    ("found", "question", "reservations", "now_s"),
     [
         (True, QUESTION, [], 10.0),
-        (True, QUESTION, [PROMISE], 3609.0),
+        (True, QUESTION, [RESERVATION], 3609.0),
         (False, QUESTION, [], 3610.0),
         (False, {"iallocator": "mine"}, [], 10.0),
-        (False, QUESTION, [replace(PROMISE, memory_mib=2)], 10.0),
-        (False, QUESTION, [PROMISE, replace(PROMISE, instance="y")], 10.0),
+        (False, QUESTION, [replace(RESERVATION, memory_mib=2)], 10.0),
+        (False, QUESTION, [RESERVATION, replace(RESERVATION, instance="y")], 10.0),
     ],
 )
-def test_what_counts(found: bool, question: Any, promises: list[Promise], now_s: float) -> None:
+def test_what_counts(found: bool, question: Any, reservations: list[Reservation], now_s: float) -> None:
     cache = kept()
-    assert (cache.find(ONE, question, promises, now_s) == CAPACITY) is found
+    assert (cache.find(ONE, question, reservations, now_s) == CAPACITY) is found
     assert (cache.find(ONE, QUESTION, [], 10.0) == CAPACITY) is found, "what does not count is dropped"
 
 
 def test_a_count_of_nothing_that_says_why_is_not_kept() -> None:
-    """What was in the way may be gone the next moment, by a report or a promise that makes nothing void."""
+    """What was in the way may be gone the next moment, by a report or a reservation that makes nothing void."""
     cache = kept()
     full = Capacity({"tspecs": []}, 6.0, "Node group one has no room: its nodes have too little memory")
-    assert not cache.keep(ONE, QUESTION, full, begun=cache.begin(), promises=[], asked_at_s=11.0)
+    assert not cache.keep(ONE, QUESTION, full, begun=cache.begin(), reservations=[], asked_at_s=11.0)
     assert cache.find(ONE, QUESTION, [], 12.0) is None, "neither is what was kept before, which does not fit any more"
 
 
@@ -60,8 +60,8 @@ def test_less_in_one_group_is_not_less_in_another() -> None:
     begun = cache.begin()
     cache.lessened([ONE])
     assert cache.find(ONE, QUESTION, [], 10.0) is None
-    assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0), "it began before"
-    assert cache.keep(ONE, QUESTION, CAPACITY, begun=cache.begin(), promises=[], asked_at_s=10.0)
+    assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, reservations=[], asked_at_s=10.0), "it began before"
+    assert cache.keep(ONE, QUESTION, CAPACITY, begun=cache.begin(), reservations=[], asked_at_s=10.0)
 
 
 def test_nothing_is_kept_of_a_group_that_is_gone() -> None:
@@ -69,10 +69,10 @@ def test_nothing_is_kept_of_a_group_that_is_gone() -> None:
     cache = CapacityCache(there.__contains__)
     cache.lessened([ONE])
     begun = cache.begin()
-    assert cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0)
+    assert cache.keep(ONE, QUESTION, CAPACITY, begun=begun, reservations=[], asked_at_s=10.0)
     there.clear()
     cache.forget_gone()
-    assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, promises=[], asked_at_s=10.0), "counted meanwhile"
+    assert not cache.keep(ONE, QUESTION, CAPACITY, begun=begun, reservations=[], asked_at_s=10.0), "counted meanwhile"
     cache.lessened([ONE])
     assert (cache._kept, cache._lessened) == ({}, {})
 

@@ -14,7 +14,7 @@ from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 from tests.fakes.told_state import told
 
 from ganeti.base.errors import PrerequisiteError
-from ganeti.master.allocator_input import allocator_input, promises_of, relocate_request
+from ganeti.master.allocator_input import allocator_input, relocate_request, reservations_of
 from ganeti.master.cache.cluster_picture import ClusterPicture
 from ganeti.master.cache.node_reports import NodeReport, Space, report_of, silent
 from ganeti.master.cache.placer import Placer, options_of
@@ -23,7 +23,7 @@ from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import NodeGroup
 from ganeti.model.placement_requests import Allocate, WantedDisk
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.placement.cluster.picture import Cluster
 from ganeti.placement.kernel.state import ClusterState
 from ganeti.placement.request.reading import read_cluster
@@ -179,12 +179,17 @@ def test_a_silent_node_says_why(stream: Stream) -> None:
     assert any(line.startswith("node3: is not answering (Node node3 cannot be reached: no route)") for line in reasons)
 
 
-def test_instances_being_created_are_promises(stream: Stream) -> None:
+def test_instances_being_created_are_reservations(stream: Stream) -> None:
     web1 = stream.view.find_instance("web1")
     stream.commit(("instances", replace(web1, forthcoming=True)))
     assert [instance.name for instance in stream.picture.cluster(LOCAL).instances] == ["db", "web2"]
-    (promise,) = stream.picture.coming()
-    assert (promise.instance, promise.nodes, promise.memory_mib, promise.disk_mib) == ("web1", ["uuid-node1"], 28, 64)
+    (reservation,) = stream.picture.coming()
+    assert (reservation.instance, reservation.nodes, reservation.memory_mib, reservation.disk_mib) == (
+        "web1",
+        ["uuid-node1"],
+        28,
+        64,
+    )
     stream.commit(("instances", replace(web1, forthcoming=None)))
     assert stream.picture.coming() == []
     stream.check()
@@ -201,33 +206,33 @@ ALLOCATE = Allocate(
 )
 
 
-def test_promises_are_counted_and_taken_back(stream: Stream) -> None:
-    def nodes(*promises: Promise) -> list[str]:
-        response, _ = stream.placer.answer(stream.view, ALLOCATE, LOCAL, promises)
+def test_reservations_are_counted_and_taken_back(stream: Stream) -> None:
+    def nodes(*reservations: Reservation) -> list[str]:
+        response, _ = stream.placer.answer(stream.view, ALLOCATE, LOCAL, reservations)
         return list(response["result"])
 
-    held: list[Promise] = []
+    held: list[Reservation] = []
     chosen = []
     while found := nodes(*held):
         chosen += found
-        held += promises_of(stream.view, catalogue_of_all(), replace(ALLOCATE, name=f"new{len(held)}"), found)
+        held += reservations_of(stream.view, catalogue_of_all(), replace(ALLOCATE, name=f"new{len(held)}"), found)
     assert sorted(chosen) == ["node1", "node2", "node3"], "each has room for one"
-    assert sorted(nodes() + nodes()) == sorted(chosen[:1] * 2), "no promise, no trace of one"
-    gone = Promise(instance="x", nodes=["uuid-gone"], memory_mib=9999)
+    assert sorted(nodes() + nodes()) == sorted(chosen[:1] * 2), "no reservation, no trace of one"
+    gone = Reservation(instance="x", nodes=["uuid-gone"], memory_mib=9999)
     assert nodes(gone) == chosen[:1]
 
 
 def test_a_guest_that_has_arrived_is_not_counted_twice(stream: Stream) -> None:
-    moving = [Promise(instance="web1", nodes=[f"uuid-node{number}"], memory_mib=3000) for number in (1, 2, 3)]
+    moving = [Reservation(instance="web1", nodes=[f"uuid-node{number}"], memory_mib=3000) for number in (1, 2, 3)]
     response, _ = stream.placer.answer(stream.view, ALLOCATE, LOCAL, moving)
     assert response["result"] == ["node1"], "the report of node1 has web1 already"
 
 
-def test_a_promise_counts_otherwise_once_its_guest_has_arrived(stream: Stream) -> None:
-    """Promises are asked about again and again; what is kept of them must not be what was so before."""
+def test_a_reservation_counts_otherwise_once_its_guest_has_arrived(stream: Stream) -> None:
+    """Reservations are asked about again and again; what is kept of them must not be what was so before."""
 
     def chosen() -> list[str]:
-        held = [Promise(instance="coming", nodes=[f"uuid-node{number}"], memory_mib=3000) for number in (1, 2, 3)]
+        held = [Reservation(instance="coming", nodes=[f"uuid-node{number}"], memory_mib=3000) for number in (1, 2, 3)]
         response, _ = stream.placer.answer(stream.view, ALLOCATE, LOCAL, held)
         return list(response["result"])
 
@@ -238,11 +243,11 @@ def test_a_promise_counts_otherwise_once_its_guest_has_arrived(stream: Stream) -
     assert chosen() == []
 
 
-def test_a_programs_input_holds_promises_too(stream: Stream) -> None:
-    promise = Promise(
+def test_a_programs_input_holds_reservations_too(stream: Stream) -> None:
+    reservation = Reservation(
         instance="new", nodes=["uuid-node2"], memory_mib=1000, disk_mib=700, vcpus=3, disk_template=LOCAL, tags=["t"]
     )
-    whole = allocator_input(stream.view, stream.picture.reports, [promise], LOCAL)
+    whole = allocator_input(stream.view, stream.picture.reports, [reservation], LOCAL)
     free = whole["nodes"]["node2"]
     without = allocator_input(stream.view, stream.picture.reports, [], LOCAL)["nodes"]["node2"]
     assert without["free_memory"] - free["free_memory"] == 1000
@@ -251,11 +256,11 @@ def test_a_programs_input_holds_promises_too(stream: Stream) -> None:
     assert list(whole["instances"]) == ["db", "web1", "web2", "new"]
 
 
-def test_a_relocation_is_promised_the_memory_of_the_instance(stream: Stream) -> None:
+def test_a_relocation_is_reserved_the_memory_of_the_instance(stream: Stream) -> None:
     view = stream.view
     request = relocate_request(view, view.find_instance("web1"), ["node1"])
-    (promise,) = promises_of(view, catalogue_of_all(), request, ["node3"])
-    assert (promise.instance, promise.nodes, promise.memory_mib) == ("web1", ["uuid-node3"], 128)
+    (reservation,) = reservations_of(view, catalogue_of_all(), request, ["node3"])
+    assert (reservation.instance, reservation.nodes, reservation.memory_mib) == ("web1", ["uuid-node3"], 128)
 
 
 def test_options_of_the_default_allocator() -> None:

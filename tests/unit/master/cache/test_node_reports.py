@@ -125,7 +125,7 @@ def test_which_nodes_a_commit_changes() -> None:
 
 
 def test_disks_of_an_instance_being_created_must_be_reported_when_it_is_complete() -> None:
-    """Until then they are counted as promised, whatever the nodes say."""
+    """Until then they are counted as reserved, whatever the nodes say."""
     config = configuration()
     web1 = replace(add_instance(configuration(), "web1", "uuid-node1"), disks=["d1"], forthcoming=True)
     disk = Disk(uuid="d1", dev_type="common", size=64, nodes=["uuid-node1", "uuid-node2"])

@@ -25,7 +25,7 @@ from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
 from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.kept_files import KeptFiles
-from ganeti.tools.take_over.messages import GiveBack
+from ganeti.tools.take_over.messages import GiveBack, Survey
 from ganeti.tools.take_over.node_part import NodePart
 from ganeti.tools.take_over.shadow import shadow
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs

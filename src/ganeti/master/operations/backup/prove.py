@@ -139,14 +139,14 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         try:
             facts = await there.gather(ctx, view)
             assert facts is not None
-            # Its room is promised, so that nobody need keep off the node, as with what an allocator chooses.
-            promised = dataclasses.replace(facts, chosen_by=BUILT_IN)
-            checked = there.check(view, promised, ctx)
+            # Its room is reserved, so that nobody need keep off the node, as with what an allocator chooses.
+            reserved = dataclasses.replace(facts, chosen_by=BUILT_IN)
+            checked = there.check(view, reserved, ctx)
             await check_capacity(ctx, checked.instance.primary_node, checked.view_spec, checked.template)
         except PrerequisiteError as err:
             ctx.log.info(f"Restoring the backup on another node to boot it: {err}")
             return None
-        return there, promised
+        return there, reserved
 
     def check(
         self, view: ConfigView, facts: tuple[list[Known], Restored, creation.Facts | None], ctx: OperationContext

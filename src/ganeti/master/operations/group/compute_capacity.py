@@ -187,7 +187,7 @@ async def _count(
 ) -> tuple[dict[str, _Plain], Mapping[str, str]]:
     """Ask *allocator*; gives the entry of each group, and why some have no room."""
     refused = f"Can't compute capacity using iallocator '{allocator}': "
-    answer, _ = await ask_allocator(ctx, allocator, request, promise=False)
+    answer, _ = await ask_allocator(ctx, allocator, request, reserve=False)
     if not answer.success:
         raise PrerequisiteError(f"{refused}{answer.info}", INSUFFICIENT_RESOURCES)
     try:

@@ -86,7 +86,7 @@ class MakePlan(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unkn
         }
 
     def _operation(self) -> Operation[Any]:
-        """The operation as it is asked what it would do: it promises no room, and tells why it chose a node."""
+        """The operation as it is asked what it would do: it reserves no room, and tells why it chose a node."""
         found = decode(self.operation)
         if isinstance(found, MakePlan):
             raise PrerequisiteError("A plan cannot be planned: give another operation", WRONG_INPUT)

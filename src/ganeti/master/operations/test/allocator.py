@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ask an allocator as an operation would, and show what it is told or what it answers; nothing is promised or done."""
+"""Ask an allocator as an operation would, and show what it is told or what it answers; nothing is reserved or done."""
 
 import json
 from typing import Annotated, Any
@@ -131,7 +131,7 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
             return encode_message(message).decode()
         allocator = allocator_named(ctx.config.view(), self.iallocator)
         if allocator == BUILT_IN:
-            answer, _ = await ask_allocator(ctx, allocator, checked, promise=False)
+            answer, _ = await ask_allocator(ctx, allocator, checked, reserve=False)
             return encode_response(Response(answer.success, answer.info, answer.result)).decode()
         _, message = await describe(ctx, checked)
         return await run_allocator(ctx, allocator, message)

@@ -50,7 +50,7 @@ def test_all_groups_are_counted_and_kept(ctx: FakeContext) -> None:
         "node_groups": {TWO: entry(2), ONE: entry(1)},
         "ctime": ctx.time_s,
     }
-    assert ctx.asked == [("hail", False)], "nothing is promised"
+    assert ctx.asked == [("hail", False)], "nothing is reserved"
     assert set(ctx.capacities) == {ONE, TWO}
 
 

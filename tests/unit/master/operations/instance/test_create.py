@@ -17,7 +17,7 @@ from ganeti.base.errors import HypervisorError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.model.objects import CLUSTER_KEY, Network, NodeGroup
-from ganeti.model.promises import Promise
+from ganeti.model.reservations import Reservation
 from ganeti.model.traits import TemplateTraits
 from ganeti.ports.context import UndoChange, UndoNodeCall
 
@@ -106,14 +106,14 @@ def test_an_instance_being_created_counts_on_a_node_that_is_named(ctx: FakeConte
     run(wanted(instance_name="web4", pnode="node2", beparams={"memory": "2g"}), ctx)
 
 
-def test_room_is_promised_before_anything_is_made(ctx: FakeContext) -> None:
-    """The built-in allocator promises by itself; for any other, and for nodes that are named, the job does."""
+def test_room_is_reserved_before_anything_is_made(ctx: FakeContext) -> None:
+    """The built-in allocator reserves by itself; for any other, and for nodes that are named, the job does."""
     run(wanted(), ctx)
     assert ctx.asked == [("hail", True)]
     ctx.held.clear()
     ctx.allocation = {"success": True, "info": "", "result": ["node3"], "serial": 0}
     run(wanted(instance_name="web2", iallocator="other", beparams={"memory": "1g"}), ctx)
-    assert [(promise.instance, promise.nodes, promise.memory_mib) for _, promise in ctx.held] == [
+    assert [(reservation.instance, reservation.nodes, reservation.memory_mib) for _, reservation in ctx.held] == [
         ("web2", ["uuid-node3"], 1024)
     ]
     run(wanted(instance_name="web3", pnode="node1"), ctx)
@@ -126,12 +126,12 @@ def test_who_is_overtaken_asks_again(ctx: FakeContext) -> None:
     run(wanted(iallocator="other"), ctx)
     assert len(ctx.asked) == 4
     ctx.quicker = ["uuid-node2"] * 1000
-    with pytest.raises(PrerequisiteError, match="Others were promised room"):
+    with pytest.raises(PrerequisiteError, match="Others reserved room"):
         run(wanted(instance_name="web2", iallocator="other"), ctx)
 
 
-def test_what_others_were_promised_counts_on_a_node_that_is_named(ctx: FakeContext) -> None:
-    ctx.held.append((99, Promise(instance="other", nodes=["uuid-node2"], memory_mib=3072)))
+def test_what_others_were_reserved_counts_on_a_node_that_is_named(ctx: FakeContext) -> None:
+    ctx.held.append((99, Reservation(instance="other", nodes=["uuid-node2"], memory_mib=3072)))
     with pytest.raises(PrerequisiteError, match=r"Not enough memory on node node2 for web1: .* available 1024 MiB"):
         run(wanted(pnode="node2", beparams={"memory": "2g"}), ctx)
     run(wanted(pnode="node3", beparams={"memory": "2g"}), ctx)

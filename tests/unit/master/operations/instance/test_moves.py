@@ -435,9 +435,9 @@ def test_why_only_asks(ctx: FakeContext, operation: Any) -> None:
         run(operation(instance_name="web1", why=True, target_node="node2"), ctx)
 
 
-def test_a_target_is_promised_the_instance(ctx: FakeContext) -> None:
+def test_a_target_is_reserved_the_instance(ctx: FakeContext) -> None:
     run(MigrateInstance(instance_name="web1", target_node="node2"), ctx)
-    assert [(promise.instance, promise.nodes, promise.memory_mib) for _, promise in ctx.held] == [
+    assert [(reservation.instance, reservation.nodes, reservation.memory_mib) for _, reservation in ctx.held] == [
         ("web1", ["uuid-node2"], 128)
     ]
 
@@ -577,7 +577,7 @@ def test_disks_that_are_there_need_no_space(ctx: FakeContext, operation: Any) ->
         ctx.nodes.handlers["instance_info"] = lambda name, **_: None
     run(operation(instance_name="web1"), ctx)
     assert primary(ctx) == ("node1" if operation is StartInstance else "node2")
-    assert all(promise.disk_mib == 0 for _, promise in ctx.held)
+    assert all(reservation.disk_mib == 0 for _, reservation in ctx.held)
 
 
 def test_what_is_left_of_a_guest_gets_the_time_that_was_asked_for(ctx: FakeContext) -> None:

@@ -58,7 +58,7 @@ def test_one_question_places_all_and_each_has_its_job(ctx: FakeContext) -> None:
     [request] = ctx.allocations
     assert request["type"] == "multi-allocate"
     assert [(one["name"], one["disk_space_total"]) for one in request["instances"]] == [("web1", 64), ("db1", 128)]
-    assert ctx.asked == [("hail", False)], "nothing is promised to a job that creates nothing"
+    assert ctx.asked == [("hail", False)], "nothing is reserved for a job that creates nothing"
     assert not ctx.records
 
 

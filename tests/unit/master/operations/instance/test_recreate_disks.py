@@ -160,8 +160,8 @@ def test_an_instance_that_runs_keeps_its_disks(ctx: FakeContext) -> None:
 def test_an_allocator_says_where(ctx: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
-    async def place(ctx: Any, allocator: str, request: Any, *, promise: bool) -> list[str]:
-        asked.append((allocator, request.group_name, promise))
+    async def place(ctx: Any, allocator: str, request: Any, *, reserve: bool) -> list[str]:
+        asked.append((allocator, request.group_name, reserve))
         return ["node2"]
 
     monkeypatch.setattr("ganeti.master.allocation.place", place)

@@ -237,7 +237,7 @@ def test_creation_makes_both_copies_and_waits_until_they_are_equal(ctx: Context)
     ]
     assert ctx.story.index("node1 blockdev_find") < ctx.story.index("node1 instance_os_add")
     assert ctx.nodes.roles() == [BOTH, BOTH]
-    assert ctx.held[0][1].nodes == [ONE, TWO], "room is promised on both"
+    assert ctx.held[0][1].nodes == [ONE, TWO], "room is reserved on both"
 
 
 def test_creation_without_waiting_and_without_a_start_leaves_all_closed(ctx: Context) -> None:

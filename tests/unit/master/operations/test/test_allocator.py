@@ -79,7 +79,7 @@ def test_instances_that_are_there(ctx: FakeContext) -> None:
 
 def test_answers(ctx: FakeContext) -> None:
     assert json.loads(run(ask("out", "relocate", name="web1"), ctx)) == ctx.allocation
-    assert ctx.asked == [("hail", False)], "it is the default, and promises nothing"
+    assert ctx.asked == [("hail", False)], "it is the default, and reserves nothing"
     ctx.nodes.handlers["iallocator_runner"] = lambda _, **told: f"{told['name']}: {sorted(json.loads(told['idata']))}"
     said = run(ask("out", "relocate", name="web1", iallocator="mine"), ctx)
     assert said == "mine: ['request', 'version']"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_CREATE: make an instance, from its name to a running guest.
 
-Room on its nodes is promised to the job, by the allocator that chooses them or by the check of those that were named.
-Then the instance enters the configuration, as forthcoming: from that commit on, it is what counts, and the promise
+Room on its nodes is reserved for the job, by the allocator that chooses them or by the check of those that were named.
+Then the instance enters the configuration, as forthcoming: from that commit on, it is what counts, and the reservation
 ends. Everything after it has its undo on disk; one last commit makes the instance real and settles them.
 """
 
@@ -167,7 +167,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             if allocation.allocator_named(view, self.iallocator) == BUILT_IN:
                 return plan(
                     shared=source, exclusive=[own]
-                )  # what it chooses is promised to us, so nobody need keep off the nodes
+                )  # what it chooses is reserved for us, so nobody need keep off the nodes
             groups = [group.uuid for group in groups_for_new(view, self.group_name)]
             nodes, room = locks_of(view, placeable(view, groups))
             return plan(shared=[*nodes, *source], exclusive=[own, *room])
@@ -284,7 +284,7 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> list[str]:
         if checked.source is not None:
-            await self._release_room(checked, ctx)  # it is promised, and to read dumps may take hours
+            await self._release_room(checked, ctx)  # it is reserved, and to read dumps may take hours
             await require_undamaged(ctx, checked.source)
         if not self.commit:
             await self._reserve(checked, ctx)
@@ -320,10 +320,10 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         return dataclasses.replace(facts, wanted=dataclasses.replace(wanted, disks=disks), adopted=adopted)
 
     async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
-        """Names of the nodes the allocator chose; they are promised to this job unless it only asks."""
+        """Names of the nodes the allocator chose; they are reserved for this job unless it only asks."""
         groups = groups_for_new(view, self.group_name)
         request = allocate_request(view, sketch(wanted), wanted.disks, wanted.template, groups)
-        return await allocation.place_and_tell(ctx, allocator, request, promise=not self.dry_run, why=self.why)
+        return await allocation.place_and_tell(ctx, allocator, request, reserve=not self.dry_run, why=self.why)
 
     def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
         """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""

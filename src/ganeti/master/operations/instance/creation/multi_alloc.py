@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """OP_INSTANCE_MULTI_ALLOC: create many instances, placed by one question to the allocator, each in a job of its own.
 
-The placement is one for all: each instance counts for those after it. Nothing is promised meanwhile; each job checks
+The placement is one for all: each instance counts for those after it. Nothing is reserved meanwhile; each job checks
 its nodes when it begins.
 """
 

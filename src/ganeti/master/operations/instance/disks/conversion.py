@@ -103,7 +103,7 @@ async def chosen_secondary(
             "The cluster has no default allocator: name one, or a secondary node with --node", WRONG_INPUT
         )
     answer, _ = await ask_allocator(
-        ctx, allocator, AllocateSecondary(name=instance.name, disk_template=template), promise=False
+        ctx, allocator, AllocateSecondary(name=instance.name, disk_template=template), reserve=False
     )
     refused = f"Can't compute a secondary node for {instance.name} using iallocator '{allocator}': "
     if not answer.success:

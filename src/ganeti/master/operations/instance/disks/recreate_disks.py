@@ -255,7 +255,7 @@ class RecreateDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
         group = view.group(view.node(instance.primary_node).group)
         request = allocate_request(view, instance, disks, template, [group])
         allocator = allocation.allocator_named(view, self.iallocator)
-        names = await allocation.place(ctx, allocator, request, promise=False)
+        names = await allocation.place(ctx, allocator, request, reserve=False)
         return [ctx.config.view().find_node(name).uuid for name in names]
 
 

@@ -377,7 +377,7 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         if not allocator:
             raise PrerequisiteError("The cluster has no default allocator: name one, or a node with -n", WRONG_INPUT)
         request = relocate_request(view, instance, [view.node(secondary).name])
-        names = await allocation.place(ctx, allocator, request, promise=not self.dry_run)
+        names = await allocation.place(ctx, allocator, request, reserve=not self.dry_run)
         ctx.log.info(f"Selected nodes for the instance: {', '.join(names)}")
         return ctx.config.view().find_node(names[0]).uuid
 

@@ -228,7 +228,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
         else:
             where = await move.accept()
             # Its source's room is needed no more: the next guest may leave for another node meanwhile. The target's is,
-            # unless it was promised: the guest's memory is not in use there yet.
+            # unless it was reserved: the guest's memory is not in use there yet.
             view, room = ctx.config.view(), [node_res_lock(checked.spec.primary_node_uuid)]
             if checked.chosen:
                 _, room = candidate_locks(view, view.find_instance(checked.spec.name))

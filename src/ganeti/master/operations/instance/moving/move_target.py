@@ -126,7 +126,7 @@ async def choose_target(ctx: OperationContext, request: MoveRequest) -> str:
     if request.target_node is not None:
         return view.find_node(request.target_node).uuid
     return await allocation.relocation_target(
-        ctx, instance.uuid, request.iallocator, promise=not request.only_asks, why=request.why
+        ctx, instance.uuid, request.iallocator, reserve=not request.only_asks, why=request.why
     )
 
 

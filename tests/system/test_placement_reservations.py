@@ -27,7 +27,7 @@ ADD = ("gnt-instance", "add", "-t", "diskless", "-o", "noop+default")
 
 @pytest.fixture(scope="module")
 def fake_bed(tmp_path_factory) -> Iterator[FakeBed]:
-    layout = bed.up(tmp_path_factory.mktemp("promises").resolve(), NODES, "fake", watcher_interval_s=86400)
+    layout = bed.up(tmp_path_factory.mktemp("reservations").resolve(), NODES, "fake", watcher_interval_s=86400)
     try:
         cluster.create(layout)
         found = FakeBed(layout)
@@ -47,7 +47,7 @@ def start_luxid(fake_bed: FakeBed, *variables: str) -> None:
 
 def wait_for_stops(fake_bed: FakeBed, count: int) -> list[int]:
     """Wait until so many jobs have stopped themselves; gives their processes."""
-    fake_bed.wait(lambda: len(list(fake_bed.stopped())) == count, f"{count} jobs were promised room")
+    fake_bed.wait(lambda: len(list(fake_bed.stopped())) == count, f"{count} jobs have room reserved")
     return list(fake_bed.stopped())
 
 
@@ -78,8 +78,8 @@ def test_what_fits_is_made_and_nothing_else(fake_bed):
 
 
 @pytest.mark.requirement("S2.60")
-def test_a_promise_holds_until_the_job_dies(fake_bed):
-    """Jobs stop between promise and commit: nothing shows their instances, and yet nobody gets their room."""
+def test_a_reservation_holds_until_the_job_dies(fake_bed):
+    """Jobs stop between reservation and commit: nothing shows their instances, and yet nobody gets their room."""
     add = (*ADD, "-B", "memory=3g")
     start_luxid(fake_bed, "GANETI_PAUSE_AT=job-recorded")
     stopped: list[int] = []
@@ -108,7 +108,7 @@ def test_a_promise_holds_until_the_job_dies(fake_bed):
 
 
 def test_named_nodes_and_programs_share_it_too(fake_bed):
-    """Each way to a node promises room on it, so mixed they do not overbook either."""
+    """Each way to a node reserves room on it, so mixed they do not overbook either."""
     place = "/usr/lib/ganeti/iallocators/second"
     answer = json.dumps({"success": True, "info": "", "result": ["node2"]})
     fake_bed.run("sh", "-c", f"printf '#!/bin/sh\\necho '\"'\"'{answer}'\"'\"'\\n' > {place}; chmod 755 {place}")

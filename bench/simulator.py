@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         os.execve(sys.executable, [sys.executable, __file__, *arguments], {**os.environ, "PYTHONHASHSEED": "0"})
     loader.install(stand_ins.PATCHES)
     world, player = made()
-    told_before = len(player.ledger.promises)
+    told_before = len(player.ledger.accepted_jobs)
     profile = cProfile.Profile()
     if options.profile:
         profile.enable()
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     jobs = live(world, player, options.hours)
     cpu_s, simulated_s = time.process_time() - begun_s, world.now_s - simulated_s
     profile.disable()
-    ended = [promise.status for promise in player.ledger.promises.values()][told_before:]
+    ended = [promise.status for promise in player.ledger.accepted_jobs.values()][told_before:]
     good = ended.count("success")
     assert good == jobs, f"of {jobs} jobs, {good} went well: {ended}"
     days = simulated_s / 86400 / (cpu_s / 3600)

@@ -13,7 +13,7 @@ from tests.fakes.thoroughness import examples
 
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.picture import Cluster, Disk, Group, Instance, Node
-from ganeti.placement.kernel.searches import Asked, best_exchange, find_nodes, shared_redundancy
+from ganeti.placement.kernel.searches import NodeSearch, best_exchange, find_nodes, shared_redundancy
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 SEEDS = st.integers(min_value=0, max_value=10**6)
@@ -95,7 +95,7 @@ def test_what_is_left_out_cannot_win(seed: int, checked: bool, whole: bool) -> N
     number = state.add_instance(instance("new", Dice(seed + 2)), NOWHERE)
     members = state.everyone()
     candidates = members if whole else state.group_members(0)
-    asked = Asked(number, 2, candidates, members, members if checked else ())
+    asked = NodeSearch(number, 2, candidates, members, members if checked else ())
     everything = repr(find_nodes(state, asked._replace(exhaustive=True)))
     assert repr(find_nodes(state, asked)) == everything
     if checked:
@@ -128,7 +128,7 @@ def test_a_node_that_could_keep_the_memory_for_some_primaries_only_is_counted_fo
     kept = Instance("kept", 1024, 1024, 1, "drbd", "n0", "n1", (Disk(1024),))
     state = ClusterState(Cluster(nodes=nodes, instances=[kept], groups=[Group("g", "g")]))
     number = state.add_instance(replace(kept, name="new", primary="", secondary=""), NOWHERE)
-    found = find_nodes(state, Asked(number, 2, state.everyone(), state.everyone()))
+    found = find_nodes(state, NodeSearch(number, 2, state.everyone(), state.everyone()))
     # n1 is no primary (two pairs), and no secondary of n0
     assert found.successes == 3
     assert found.failures[FailMode.FailMem] == 3

@@ -19,7 +19,7 @@ from ganeti.placement.cluster.picture import Cluster, Disk, Instance, Status
 from ganeti.placement.definition import search as defined
 from ganeti.placement.definition.moves import read_plain
 from ganeti.placement.kernel.searches import (
-    Asked,
+    NodeSearch,
     best_exchange,
     best_target,
     find_nodes,
@@ -119,7 +119,7 @@ def test_pairs_of_several_groups_are_found_in_one_search(seed: int, kind: str) -
     state, plain = ClusterState(cluster), read_plain(cluster)
     candidates = [node for node in state.everyone() if state.online[node]]
     number = state.add_instance(instance, NOWHERE)
-    found = find_nodes(state, Asked(number, 2, candidates, state.everyone()))
+    found = find_nodes(state, NodeSearch(number, 2, candidates, state.everyone()))
     meant = defined.allocation(plain, policies_of(cluster), instance, 2, candidates, state.everyone())
     assert found.nodes == meant.nodes
     assert Counter({FailMode(mode): n for mode, n in enumerate(found.failures) if n}) == +meant.failures
@@ -179,7 +179,7 @@ def test_what_is_left_out_cannot_win(seed: int, kind: str, mirrored: bool, check
     state = ClusterState(cluster)
     number = state.add_instance(new_instance(seed, cluster, mirrored=mirrored), NOWHERE)
     candidates = [node for node in state.everyone() if state.online[node]]
-    asked = Asked(number, 1 + mirrored, candidates, state.everyone(), state.everyone() if checked else ())
+    asked = NodeSearch(number, 1 + mirrored, candidates, state.everyone(), state.everyone() if checked else ())
     everything = repr(find_nodes(state, asked._replace(exhaustive=True)))
     assert repr(find_nodes(state, asked)) == everything
     if checked:

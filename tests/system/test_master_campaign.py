@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.campaign.acknowledged import AcknowledgedJobs
 from tests.campaign.invariants import require
 from tests.campaign.load import History
 from tests.campaign.machines import Machines, machines
 from tests.campaign.observer import Observer
-from tests.campaign.promises import Promises
 from tests.campaign.users import User
 
 pytestmark = [
@@ -44,7 +44,7 @@ class Campaign:
         self._pause = threading.Event()
         self.users = [User(bed, f"user{number}", f"{seed}/{number}", self.history) for number in range(USERS)]
         self.observer = Observer(bed, self.history)
-        self.promises = Promises(bed, self.users, self.history)
+        self.promises = AcknowledgedJobs(bed, self.users, self.history)
         self.rounds = 0
         self.takeovers_s: list[float] = []
         self.returns_s: list[float] = []
@@ -132,7 +132,7 @@ def test_the_master_dies_over_and_over(tmp_path: Path) -> None:
     if os.environ.get("GANETI_HISTORY"):
         Path(os.environ["GANETI_HISTORY"]).write_text(campaign.history.last(10**6))
     took_s = time.monotonic() - began_s
-    statuses = campaign.promises.statuses
+    statuses = campaign.acknowledged.statuses
     takeovers, returns = sorted(campaign.takeovers_s), sorted(campaign.returns_s)
     print(
         f"seed {seed}: {campaign.rounds} plugs pulled in {took_s:.0f} s, {sum(statuses.values())} jobs: "

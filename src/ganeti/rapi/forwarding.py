@@ -21,7 +21,7 @@ from ganeti.base.clocks import CLOCK_SKEW_S
 from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.rapi.answers import RequestRefused, refused
-from ganeti.rapi.asked import refuse_other_sites
+from ganeti.rapi.api_request import refuse_other_sites
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import Door, HttpReply, HttpRequest
 from ganeti.system.ssconf import ssconf

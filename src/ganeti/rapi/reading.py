@@ -11,7 +11,7 @@ import msgspec
 from ganeti.base.errors import JobLost, ParameterError, PrerequisiteError
 from ganeti.model.templates import IN_BUILT_IN_POLICY
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.asked import Asked
+from ganeti.rapi.api_request import ApiRequest
 from ganeti.wire.job_file import read_job_id
 
 _SHOWN: Final = 40
@@ -83,7 +83,7 @@ class Luxi(Protocol):
         """Give what changes whenever another LuxiD answers."""
 
 
-Reader = Callable[[Luxi, Asked], Awaitable[Any]]
+Reader = Callable[[Luxi, ApiRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -112,32 +112,32 @@ class _Kind:
     changed: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """As *shown*, for values of single fields: a long list can be sent as it comes then."""
 
-    async def listed(self, luxi: Luxi, asked: Asked) -> Any:
-        if not asked.flag("bulk"):
-            rows = await ask(luxi, self.call, [], ["name"], asked.flag("lock"))
+    async def listed(self, luxi: Luxi, request: ApiRequest) -> Any:
+        if not request.flag("bulk"):
+            rows = await ask(luxi, self.call, [], ["name"], request.flag("lock"))
             return [{self.key: name, "uri": f"{self.path}/{name}"} for [name] in rows]
-        rows = await luxi.raw(self.call, [], list(self.fields), asked.flag("lock"), only_asks=True)
+        rows = await luxi.raw(self.call, [], list(self.fields), request.flag("lock"), only_asks=True)
         if self.shown is not None:
             return [self.shown(dict(zip(self.fields, row, strict=True))) for row in msgspec.json.decode(rows)]
         return RowsAsObjects(self.fields, rows, self.changed)
 
-    async def show(self, luxi: Luxi, asked: Asked) -> Any:
-        [row] = await self.rows(luxi, asked, list(self.fields))
+    async def show(self, luxi: Luxi, request: ApiRequest) -> Any:
+        [row] = await self.rows(luxi, request, list(self.fields))
         shown = dict(zip(self.fields, row, strict=True))
         shown |= {name: change(shown[name]) for name, change in self.changed.items()}
         if self.shown is not None:
             return self.shown(shown)
         return shown | {"secondary_ip": shown["sip"]} if self.owner == "node" else shown
 
-    async def rows(self, luxi: Luxi, asked: Asked, fields: list[str]) -> Any:
-        name = asked.parts[self.part]
-        rows = await ask(luxi, self.call, [name], fields, asked.flag("lock"))
+    async def rows(self, luxi: Luxi, request: ApiRequest, fields: list[str]) -> Any:
+        name = request.parts[self.part]
+        rows = await ask(luxi, self.call, [name], fields, request.flag("lock"))
         if not rows:
             raise RequestRefused(404, f"There is no {self.owner} '{name}'")
         return rows
 
-    async def tags(self, luxi: Luxi, asked: Asked) -> Any:
-        return await ask(luxi, "QueryTags", self.owner, asked.parts[self.part])
+    async def tags(self, luxi: Luxi, request: ApiRequest) -> Any:
+        return await ask(luxi, "QueryTags", self.owner, request.parts[self.part])
 
     def resources(self) -> list[Resource]:
         one = f"{self.path}/[{self.part}]"
@@ -193,18 +193,18 @@ async def ask(luxi: Luxi, method: str, *arguments: Any) -> Any:
 
 
 def constant(value: Any) -> Reader:
-    async def give(luxi: Luxi, asked: Asked) -> Any:
+    async def give(luxi: Luxi, request: ApiRequest) -> Any:
         return value
 
     return give
 
 
-async def _info(luxi: Luxi, asked: Asked) -> Any:
+async def _info(luxi: Luxi, request: ApiRequest) -> Any:
     found = _known_templates(await ask(luxi, "QueryClusterInfo"))
     return found | {"vg_name": found.get("volume_group_name"), "drbd_helper": found.get("drbd_usermode_helper")}
 
 
-async def _operating_systems(luxi: Luxi, asked: Asked) -> Any:
+async def _operating_systems(luxi: Luxi, request: ApiRequest) -> Any:
     fields = ["name", "variants", "valid", "hidden", "blacklisted"]
     job = await luxi.call("SubmitJob", [{"OP_ID": "OP_OS_DIAGNOSE", "output_fields": fields, "names": []}])
     previous: Any = None
@@ -225,43 +225,43 @@ async def _operating_systems(luxi: Luxi, asked: Asked) -> Any:
     ]
 
 
-async def _cluster_tags(luxi: Luxi, asked: Asked) -> Any:
+async def _cluster_tags(luxi: Luxi, request: ApiRequest) -> Any:
     return await ask(luxi, "QueryTags", "cluster", "")
 
 
-async def _node_role(luxi: Luxi, asked: Asked) -> Any:
-    [[role]] = await _NODES.rows(luxi, asked, ["role"])
+async def _node_role(luxi: Luxi, request: ApiRequest) -> Any:
+    [[role]] = await _NODES.rows(luxi, request, ["role"])
     return _ROLES[role]
 
 
-async def _jobs(luxi: Luxi, asked: Asked) -> Any:
-    if asked.flag("bulk"):
+async def _jobs(luxi: Luxi, request: ApiRequest) -> Any:
+    if request.flag("bulk"):
         return RowsAsObjects(JOB_FIELDS, await luxi.raw("QueryJobs", None, JOB_FIELDS, only_asks=True))
     return [{"id": job, "uri": f"/2/jobs/{job}"} for [job] in await ask(luxi, "QueryJobs", None, ["id"])]
 
 
-async def _job(luxi: Luxi, asked: Asked) -> Any:
-    [row] = await ask(luxi, "QueryJobs", [_job_id(asked)], _JOB_DETAILS)
+async def _job(luxi: Luxi, request: ApiRequest) -> Any:
+    [row] = await ask(luxi, "QueryJobs", [_job_id(request)], _JOB_DETAILS)
     return dict(zip(_JOB_DETAILS, row, strict=True))
 
 
-async def _cancel_job(luxi: Luxi, asked: Asked) -> Any:
-    job = _job_id(asked)
+async def _cancel_job(luxi: Luxi, request: ApiRequest) -> Any:
+    job = _job_id(request)
     try:
         return await luxi.call("CancelJob", job, patience_s=0.0)
     except JobLost:
         return [False, f"Job {job} not found in queue"]
 
 
-async def _wait_for_job(luxi: Luxi, asked: Asked) -> Any:
-    body = asked.object()
+async def _wait_for_job(luxi: Luxi, request: ApiRequest) -> Any:
+    body = request.object()
     fields = body.get("fields")
     if not isinstance(fields, list):
         raise RequestRefused(400, "The body must have the key 'fields' with a list of fields of jobs")
     previous, serial = body.get("previous_job_info"), body.get("previous_log_serial")
     if serial is not None and (isinstance(serial, bool) or not isinstance(serial, int)):
         raise RequestRefused(400, "The key 'previous_log_serial' must be a whole number, or null")
-    values, entries = await ask(luxi, "WaitForJobChange", _job_id(asked), fields, previous, serial, WAIT_S)
+    values, entries = await ask(luxi, "WaitForJobChange", _job_id(request), fields, previous, serial, WAIT_S)
     return {"job_info": values, "log_entries": entries}
 
 
@@ -273,65 +273,65 @@ def job_number(word: str) -> int:
     return number
 
 
-def _job_id(asked: Asked) -> int:
-    return job_number(asked.parts["job"])
+def _job_id(request: ApiRequest) -> int:
+    return job_number(request.parts["job"])
 
 
-async def _incidents(luxi: Luxi, asked: Asked) -> Any:
+async def _incidents(luxi: Luxi, request: ApiRequest) -> Any:
     return await ask(luxi, "KnownIncidents")
 
 
-async def _filters(luxi: Luxi, asked: Asked) -> Any:
-    if asked.flag("bulk"):
+async def _filters(luxi: Luxi, request: ApiRequest) -> Any:
+    if request.flag("bulk"):
         rows = await ask(luxi, "QueryFilters", None, _FILTER_FIELDS)
         return [dict(zip(_FILTER_FIELDS, row, strict=True)) for row in rows]
     rows = await ask(luxi, "QueryFilters", None, ["uuid"])
     return [{"uuid": uuid, "uri": f"/2/filters/{uuid}"} for [uuid] in rows]
 
 
-async def _filter(luxi: Luxi, asked: Asked) -> Any:
-    rows = await ask(luxi, "QueryFilters", [asked.parts["uuid"]], _FILTER_FIELDS)
+async def _filter(luxi: Luxi, request: ApiRequest) -> Any:
+    rows = await ask(luxi, "QueryFilters", [request.parts["uuid"]], _FILTER_FIELDS)
     if not rows or rows[0] is None:
-        raise RequestRefused(404, f"There is no filter rule '{asked.parts['uuid']}'")
+        raise RequestRefused(404, f"There is no filter rule '{request.parts['uuid']}'")
     return dict(zip(_FILTER_FIELDS, rows[0], strict=True))
 
 
-async def _replace_filter(luxi: Luxi, asked: Asked) -> Any:
+async def _replace_filter(luxi: Luxi, request: ApiRequest) -> Any:
     defaults: dict[str, Any] = {"priority": 0, "predicates": [], "action": "CONTINUE", "reason": []}
-    if not asked.has_body:
+    if not request.has_body:
         raise RequestRefused(400, f"The body must be a JSON object with any of {', '.join(defaults)}")
-    rule = defaults | asked.object()
+    rule = defaults | request.object()
     if unknown := sorted(rule.keys() - defaults.keys()):
         raise RequestRefused(400, f"A filter rule has no '{unknown[0]}': there are {', '.join(defaults)}")
     try:
-        return await luxi.call("ReplaceFilter", asked.parts.get("uuid"), *rule.values(), patience_s=0.0)
+        return await luxi.call("ReplaceFilter", request.parts.get("uuid"), *rule.values(), patience_s=0.0)
     except ParameterError as err:
         raise RequestRefused(400, str(err)) from err
 
 
-async def _delete_filter(luxi: Luxi, asked: Asked) -> Any:
-    return await luxi.call("DeleteFilter", asked.parts["uuid"], patience_s=0.0)
+async def _delete_filter(luxi: Luxi, request: ApiRequest) -> Any:
+    return await luxi.call("DeleteFilter", request.parts["uuid"], patience_s=0.0)
 
 
-async def _console(luxi: Luxi, asked: Asked) -> Any:
-    [[console]] = await _INSTANCES.rows(luxi, asked, ["console"])
+async def _console(luxi: Luxi, request: ApiRequest) -> Any:
+    [[console]] = await _INSTANCES.rows(luxi, request, ["console"])
     if console is None:
         raise RequestRefused(503, "There is no console: the instance does not run, or its node does not answer")
     return console
 
 
-async def _query(luxi: Luxi, asked: Asked) -> Any:
-    body = asked.object()
-    fields = body.get("fields", asked.fields())
+async def _query(luxi: Luxi, request: ApiRequest) -> Any:
+    body = request.object()
+    fields = body.get("fields", request.fields())
     if not isinstance(fields, list):
         raise RequestRefused(400, "Name the fields that are wanted: ?fields=name,uuid")
     qfilter = body.get("qfilter", body.get("filter"))
-    return await ask(luxi, "Query", asked.parts["resource"], fields, qfilter)
+    return await ask(luxi, "Query", request.parts["resource"], fields, qfilter)
 
 
-async def _query_fields(luxi: Luxi, asked: Asked) -> Any:
+async def _query_fields(luxi: Luxi, request: ApiRequest) -> Any:
     try:
-        return await ask(luxi, "QueryFields", asked.parts["resource"], asked.fields())
+        return await ask(luxi, "QueryFields", request.parts["resource"], request.fields())
     except PrerequisiteError as err:
         raise RequestRefused(500, str(err)) from err
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ganeti.base.errors import GanetiError
 from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
-from ganeti.rapi.asked import READS, Asked, read_request, refuse_other_sites
+from ganeti.rapi.api_request import READS, ApiRequest, read_request, refuse_other_sites
 from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.caller import ANYBODY, Caller, login_needed
 from ganeti.rapi.callers import Callers
@@ -136,7 +136,7 @@ class Api:
             return await target.reader(self._luxi, asked)
         return await self._submit(target, asked, handled)
 
-    async def _submit(self, route: Route, asked: Asked, handled: _Handled) -> Any:
+    async def _submit(self, route: Route, asked: ApiRequest, handled: _Handled) -> Any:
         opcodes = job(route, asked, time.time_ns())
         handled.told = {"operation": route.op_id, "objects": dict(asked.parts)}
         number = await self._luxi.call("SubmitJob", traced(opcodes, handled.place), patience_s=0.0)

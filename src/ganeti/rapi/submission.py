@@ -14,7 +14,7 @@ from ganeti.master.queue.dependencies import resolve
 from ganeti.master.queue.submission import require_submittable
 from ganeti.model.parameters import NODE_PARAMETERS
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.asked import Asked, flag
+from ganeti.rapi.api_request import ApiRequest, flag
 from ganeti.rapi.routes import Route
 
 _ROLES: Final = {
@@ -29,25 +29,27 @@ _OF_THE_API: Final = frozenset(("dry_run", "reason"))
 _LOCAL_OF_NODES: Final = frozenset(parameter.name for parameter in NODE_PARAMETERS if not parameter.remote)
 
 
-def job(route: Route, asked: Asked, now_ns: int) -> list[dict[str, Any]]:
+def job(route: Route, request: ApiRequest, now_ns: int) -> list[dict[str, Any]]:
     """Give the serialised opcodes of one job; raises `RequestRefused`."""
     operation = route.operation
     if route.path.endswith("/reinstall"):
-        return _reinstallation(route, operation, asked, now_ns)
-    return [_opcode(route, operation, asked, now_ns)]
+        return _reinstallation(route, operation, request, now_ns)
+    return [_opcode(route, operation, request, now_ns)]
 
 
-def _reinstallation(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns: int) -> list[dict[str, Any]]:
+def _reinstallation(
+    route: Route, operation: type[Operation[Any]], request: ApiRequest, now_ns: int
+) -> list[dict[str, Any]]:
     """As in 3.1 the instance is stopped before, and started afterwards unless the request says otherwise."""
-    body = asked.object()
-    start = not asked.flag("nostartup")
-    if asked.has_body:
+    body = request.object()
+    start = not request.flag("nostartup")
+    if request.has_body:
         start = body.pop("start", True)
         if not isinstance(start, bool):
             raise RequestRefused(400, "The parameter 'start' must be true or false")
-    words = {name: values for name, values in asked.arguments.items() if name != "os" or not asked.has_body}
-    install = _opcode(route, operation, replace(asked, body=body, has_body=bool(body), arguments=words), now_ns)
-    instance = {"instance_name": asked.parts["instance_name"]} | {
+    words = {name: values for name, values in request.arguments.items() if name != "os" or not request.has_body}
+    install = _opcode(route, operation, replace(request, body=body, has_body=bool(body), arguments=words), now_ns)
+    instance = {"instance_name": request.parts["instance_name"]} | {
         name: install[name] for name in ("reason", "priority")
     }
     before = decode({"OP_ID": "OP_INSTANCE_SHUTDOWN", **instance}).to_plain()
@@ -55,13 +57,13 @@ def _reinstallation(route: Route, operation: type[Operation[Any]], asked: Asked,
     return [before, install, *([after] if start else [])]
 
 
-def _opcode(route: Route, operation: type[Operation[Any]], asked: Asked, now_ns: int) -> dict[str, Any]:
-    plain = _body(route, operation, asked)
-    plain |= _arguments(route, operation, asked, plain)
+def _opcode(route: Route, operation: type[Operation[Any]], request: ApiRequest, now_ns: int) -> dict[str, Any]:
+    plain = _body(route, operation, request)
+    plain |= _arguments(route, operation, request, plain)
     plain |= route.shape.fixed
-    plain |= _parts(operation, asked)
+    plain |= _parts(operation, request)
     refuse_local(operation, plain)
-    plain |= {"OP_ID": operation.op_id, "reason": _reason(route, asked, now_ns)}
+    plain |= {"OP_ID": operation.op_id, "reason": _reason(route, request, now_ns)}
     try:
         resolve(plain.get("depends"), None)
         found = decode({**route.shape.defaults, **plain})
@@ -79,17 +81,17 @@ def refuse_local(operation: type[Operation[Any]], given: Mapping[str, Any]) -> N
         raise RequestRefused(403, f"The parameter '{name}' cannot be given over the remote API: use the command line")
 
 
-def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[str, Any]:
+def _body(route: Route, operation: type[Operation[Any]], request: ApiRequest) -> dict[str, Any]:
     if route.path.endswith("/role"):
-        role = asked.body
+        role = request.body
         if not isinstance(role, str) or role not in _ROLES:
             raise RequestRefused(400, f"The body must be a role: one of {', '.join(_ROLES)}")
         return dict(_ROLES[role])
     if not route.shape.body:
         return {}
-    if any(word in asked.arguments for word in route.shape.legacy):
+    if any(word in request.arguments for word in route.shape.legacy):
         return {}
-    given = asked.object()
+    given = request.object()
     if route.path == "/2/instances":
         _check_version(given)
     for alias, name in route.shape.aliases.items():
@@ -98,7 +100,7 @@ def _body(route: Route, operation: type[Operation[Any]], asked: Asked) -> dict[s
                 raise RequestRefused(400, f"'{alias}' and '{name}' are the same parameter: give one of them")
             given[name] = given.pop(alias)
     for name in given:
-        if name in route.shape.fixed or name in asked.parts or name in _OF_THE_API or name == "OP_ID":
+        if name in route.shape.fixed or name in request.parts or name in _OF_THE_API or name == "OP_ID":
             raise RequestRefused(400, f"The body may not give '{name}'")
     if isinstance(given.get("instances"), list) and route.path == "/2/instances-multi-alloc":
         given["instances"] = [_named(each, _OF_A_CREATION) for each in given["instances"]]
@@ -127,16 +129,18 @@ def _check_version(given: dict[str, Any]) -> None:
         raise RequestRefused(400, "The body must have the key '__version__' with the value 1")
 
 
-def _arguments(route: Route, operation: type[Operation[Any]], asked: Asked, given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(
+    route: Route, operation: type[Operation[Any]], request: ApiRequest, given: dict[str, Any]
+) -> dict[str, Any]:
     """Read those arguments of the query that are parameters; others are ignored."""
     found: dict[str, Any] = {}
     fields = _fields(operation)
-    for word, values in asked.arguments.items():
+    for word, values in request.arguments.items():
         name = route.shape.aliases.get(word, word.replace("-", "_"))
-        if name in fields and name not in ("reason", *given, *asked.parts, *route.shape.fixed):
+        if name in fields and name not in ("reason", *given, *request.parts, *route.shape.fixed):
             found[name] = _value(word, values, fields[name])
     if route.path.endswith("/storage/modify"):
-        words = asked.arguments.get("allocatable")
+        words = request.arguments.get("allocatable")
         found["changes"] = {"allocatable": flag("allocatable", words[0])} if words else {}
     return found
 
@@ -167,11 +171,11 @@ def _plain_types(info: Any) -> list[Any]:
     return [info]
 
 
-def _parts(operation: type[Operation[Any]], asked: Asked) -> dict[str, Any]:
+def _parts(operation: type[Operation[Any]], request: ApiRequest) -> dict[str, Any]:
     """Give what the path names; an opcode for several instances gets a list of one."""
     fields = _fields(operation)
     found: dict[str, Any] = {}
-    for name, part in asked.parts.items():
+    for name, part in request.parts.items():
         if name in fields:
             found[name] = _value(name, [part], fields[name])
         else:
@@ -179,8 +183,8 @@ def _parts(operation: type[Operation[Any]], asked: Asked) -> dict[str, Any]:
     return found
 
 
-def _reason(route: Route, asked: Asked, now_ns: int) -> list[Any]:
-    words = asked.word("reason")
+def _reason(route: Route, request: ApiRequest, now_ns: int) -> list[Any]:
+    words = request.word("reason")
     told = [["gnt:user", words, now_ns]] if words else []
     return [*told, [route.library_name, "", now_ns]]
 

@@ -20,6 +20,7 @@ from ganeti.master.replication.effects import (
     AskMembers,
     Deposed,
     Effect,
+    LogLine,
     NodeIn,
     NodeOut,
     Reclaim,
@@ -29,7 +30,6 @@ from ganeti.master.replication.effects import (
     SendSnapshot,
     SendState,
     StoreMembership,
-    Told,
 )
 from ganeti.master.replication.events import Event
 from ganeti.master.replication.followers import State, Timing
@@ -241,7 +241,7 @@ class Replicator:
             case NodeIn() | NodeOut():
                 _log.log(logging.INFO if isinstance(effect, NodeIn) else logging.WARNING, "%s", effect.sentence)
                 self.hooks.on_states()
-            case Told():
+            case LogLine():
                 _log.log(logging.WARNING if effect.is_warning else logging.INFO, "%s", effect.sentence)
                 self.hooks.on_states()
             case Reclaim():

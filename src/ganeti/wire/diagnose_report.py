@@ -21,7 +21,7 @@ LARGEST_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Told:
+class DiagnoseReport:
     """The object, and when (seconds since the epoch) it was made."""
 
     original: dict[str, Any]
@@ -36,7 +36,7 @@ class RefusedReport(Exception):
         self.kind = kind
 
 
-def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: float = CLOCK_SKEW_S) -> Told:
+def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: float = CLOCK_SKEW_S) -> DiagnoseReport:
     """Read the report of *node* (name). Raises `RefusedReport`.
 
     The object is checked here once more: it may come from a node with another release.
@@ -49,7 +49,7 @@ def read_report(body: bytes, node: str, key: bytes, now_s: float, *, oldest_s: f
                 raise RefusedReport(OUTDATED, f"is of {now_s - time_s:.0f} seconds ago: are the clocks right?")
             if fault := fault_of_object(original):
                 raise RefusedReport(BROKEN, f"says what nobody knows: {fault}")
-            return Told(original, float(time_s))
+            return DiagnoseReport(original, float(time_s))
     raise RefusedReport(UNREADABLE, "does not say what a report says")
 
 

@@ -18,7 +18,7 @@ _PATIENCE_S = 60.0
 
 
 @dataclass
-class Promise:
+class AcceptedJob:
     """One job as its submitter knows it."""
 
     job: int
@@ -31,14 +31,14 @@ class Promise:
 
 @dataclass
 class Ledger:
-    promises: dict[int, Promise] = field(default_factory=dict)
-    told: list[Callable[[Promise], None]] = field(default_factory=list)
+    accepted_jobs: dict[int, AcceptedJob] = field(default_factory=dict)
+    told: list[Callable[[AcceptedJob], None]] = field(default_factory=list)
 
-    def accepted(self, job: int, purpose: str, now_s: float) -> Promise:
-        self.promises[job] = Promise(job, purpose, now_s)
-        return self.promises[job]
+    def accepted(self, job: int, purpose: str, now_s: float) -> AcceptedJob:
+        self.accepted_jobs[job] = AcceptedJob(job, purpose, now_s)
+        return self.accepted_jobs[job]
 
-    def ended(self, promise: Promise, status: str, result: Any) -> None:
+    def ended(self, promise: AcceptedJob, status: str, result: Any) -> None:
         promise.status = status
         promise.result = result
         for tell in self.told:
@@ -68,7 +68,7 @@ def submit(
         except (errors.GanetiError, OSError) as err:
             kernel.tell("user", f"{purpose}: not accepted: {err}")
             return 1
-        known = ledger.promises.get(job)
+        known = ledger.accepted_jobs.get(job)
         if known is not None:
             kernel.faults.append(("user", f"job {job} was given to '{known.purpose}' and again to '{purpose}'", None))
             return 1
@@ -79,7 +79,7 @@ def submit(
     return machine.start("user", program)
 
 
-def _await(call: Any, kernel: Any, ledger: Ledger, promise: Promise, errors: Any) -> int:
+def _await(call: Any, kernel: Any, ledger: Ledger, promise: AcceptedJob, errors: Any) -> int:
     until_s = kernel.now_s + _PATIENCE_S
     try:
         while kernel.now_s < until_s:

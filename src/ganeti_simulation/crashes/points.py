@@ -126,7 +126,7 @@ class Stage:
             assert master is not None
             process = clients.submit(master, self.player.ledger, "prepares", [dict(opcode)])
             world.run_until(lambda process=process: not process.alive, _PREPARE_S)
-        unfit = [each for each in self.player.ledger.promises.values() if each.status != "success"]
+        unfit = [each for each in self.player.ledger.accepted_jobs.values() if each.status != "success"]
         if unfit:
             raise RuntimeError(f"{self.case.name} cannot be prepared: {unfit[0].result}")
         world.run(5.0)
@@ -228,7 +228,7 @@ class Stage:
         found = self._jobs()
         ending.statuses = [found[job] for job in sorted(found) if job not in self._known_jobs]
         ending.told = self.told
-        for job, promise in self.player.ledger.promises.items():
+        for job, promise in self.player.ledger.accepted_jobs.items():
             if job not in self._known_jobs:
                 ending.told, ending.result = promise.status, str(promise.result)
         ending.rebooted = [machine.name for machine in world.machines if machine.boots > 1]

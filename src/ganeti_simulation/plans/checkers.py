@@ -223,7 +223,7 @@ class Checkers:
 
     def _check_jobs(self, master: Machine) -> None:
         files = _job_files(master)
-        for promise in self._player.ledger.promises.values():
+        for promise in self._player.ledger.accepted_jobs.values():
             raw = files.get(promise.job)
             if raw is None:
                 self.violated(f"job {promise.job} ({promise.purpose}) was accepted and is unknown in the end")

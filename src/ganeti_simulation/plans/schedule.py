@@ -45,7 +45,7 @@ def play(plan: Plan, listener: Callable[[float, str, str], None] | None = None) 
         checkers.violations,
         world.kernel.trace_hash,
         world.kernel.now_s,
-        len(player.ledger.promises),
+        len(player.ledger.accepted_jobs),
         len(checkers.acknowledged),
         len({epoch for epoch, _ in checkers.acknowledged}),
     )

@@ -28,7 +28,7 @@ from ganeti.placement.balance.steps import BalanceOptions, _Balancing, best_step
 from ganeti.placement.capacity.count import Allocation, Room, Size
 from ganeti.placement.kernel import calls as kernel
 from ganeti.placement.kernel.searches import (
-    Asked,
+    NodeSearch,
     best_exchange,
     best_target,
     failing_nodes,
@@ -148,14 +148,14 @@ def balancing(state: ClusterState, *, exhaustive: bool) -> object:
     return _Balancing(state, state.everyone(), [True] * len(state.instances), options).best_step()
 
 
-def new_nodes(state: ClusterState, find: Callable[[ClusterState, Asked], object], required: int) -> object:
+def new_nodes(state: ClusterState, find: Callable[[ClusterState, NodeSearch], object], required: int) -> object:
     members = [node for node in state.group_members(0) if state.online[node]]
     mark = state.mark()
     try:
         template = "drbd" if required > 1 else "plain"
         coming = replace(state.instances[0], name="new", template=template, primary="", secondary="")
         number = state.add_instance(coming, NOWHERE)
-        return find(state, Asked(number, required, members, members, members))
+        return find(state, NodeSearch(number, required, members, members, members))
     finally:
         state.rollback(mark)
 

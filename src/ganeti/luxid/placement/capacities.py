@@ -22,7 +22,7 @@ from ganeti.ports.luxid import KeepCapacity, KnownCapacity
 
 _YOUNG_S = FRESH_S / 2
 """Reports as young as this serve for counting, which then has no need to renew them itself."""
-_ASKED_MOST = 100
+_PENDING_MOST = 100
 """Jobs that were told what is missing and did not come back yet; of those that died nobody hears."""
 Plain = dict[str, Any]
 RenewReports = Callable[[Sequence[str], float | None], Awaitable[None]]
@@ -31,7 +31,7 @@ _Held = dict[str, list[Reservation]]
 """Reservations by the group of their nodes."""
 
 
-class _Asked(NamedTuple):
+class _Pending(NamedTuple):
     begun: int
     at_s: float
     questions: Mapping[str, Plain]
@@ -48,7 +48,7 @@ class Capacities:
         self._wconfd = wconfd
         self._cache = cache
         self._renew_reports = renew_reports
-        self._asked: dict[Owner, _Asked] = {}
+        self._pending: dict[Owner, _Pending] = {}
 
     @serves(KnownCapacity)
     async def answer_known(self, asked: KnownCapacity) -> dict[str, Capacity]:
@@ -68,14 +68,14 @@ class Capacities:
         settled = await self._cache.settled() is not None
         found = await self._find(questions) if settled and cached else {}
         missing = {group: question for group, question in questions.items() if group not in found}
-        self._asked.pop(owner, None)
+        self._pending.pop(owner, None)
         if missing:
             await self._renew_reports(list(missing), _YOUNG_S if cached else None)
         if missing and settled:
             begun, at_s = self._cache.capacity.begin(), self._cache.now_s()
-            self._asked[owner] = _Asked(begun, at_s, missing, await self._held())
-            for oldest in list(self._asked)[:-_ASKED_MOST]:
-                del self._asked[oldest]
+            self._pending[owner] = _Pending(begun, at_s, missing, await self._held())
+            for oldest in list(self._pending)[:-_PENDING_MOST]:
+                del self._pending[oldest]
         return found
 
     async def _find(self, questions: Mapping[str, Plain]) -> dict[str, Capacity]:
@@ -88,7 +88,7 @@ class Capacities:
 
     def keep(self, owner: Owner, counted: Mapping[str, Capacity]) -> list[str]:
         """Keep what *owner* had counted of what it was told is missing; gives the groups of which it is kept."""
-        asked = self._asked.pop(owner, None)
+        asked = self._pending.pop(owner, None)
         if asked is None:
             return []
         return [

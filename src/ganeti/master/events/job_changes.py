@@ -14,7 +14,7 @@ from ganeti.wire.job_file import FINAL_STATUSES, JobFile, LogEntry
 Fields = dict[str, Any]
 
 
-class _Told(NamedTuple):
+class _Published(NamedTuple):
     status: str
     priority: int
     serial: int
@@ -25,20 +25,20 @@ class JobChanges:
     """Give it every state of every job; it gives the events in between."""
 
     def __init__(self) -> None:
-        self._told: dict[int, _Told] = {}
+        self._published: dict[int, _Published] = {}
         self._newest = 0
 
     def adopt(self, files: Iterable[JobFile], newest: int) -> None:
         """Take these unfinished jobs as known, and no others; *newest* is the highest id of any job so far."""
         self._newest = newest
-        self._told = {file.id: _Told(file.status, file.priority, _last_serial(file)) for file in files}
+        self._published = {file.id: _Published(file.status, file.priority, _last_serial(file)) for file in files}
 
     def changed(self, file: JobFile | None, job_id: int) -> list[Fields]:
         """The events that lead to *file*; None is a job that was archived."""
         if file is None:
-            self._told.pop(job_id, None)
+            self._published.pop(job_id, None)
             return [{"what": "archived", "id": job_id}]
-        told = self._told.get(job_id)
+        told = self._published.get(job_id)
         status, priority = file.status, file.priority
         final = status in FINAL_STATUSES
         if told is None and final and job_id <= self._newest:
@@ -46,7 +46,7 @@ class JobChanges:
         self._newest = max(self._newest, job_id)
         events: list[Fields] = []
         if told is None:
-            told = _Told("queued", priority, 0)
+            told = _Published("queued", priority, 0)
             events.append(
                 {
                     "what": "submitted",
@@ -65,9 +65,9 @@ class JobChanges:
         if status != told.status:
             events.append({"what": "status", "id": job_id, "status": status, "was": told.status})
         if final:
-            self._told.pop(job_id, None)
+            self._published.pop(job_id, None)
         else:
-            self._told[job_id] = _Told(status, priority, serial)
+            self._published[job_id] = _Published(status, priority, serial)
         return events
 
 

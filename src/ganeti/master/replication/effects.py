@@ -78,7 +78,7 @@ class NodeIn(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class Told(msgspec.Struct, frozen=True):
+class LogLine(msgspec.Struct, frozen=True):
     """For the log."""
 
     sentence: str
@@ -105,7 +105,7 @@ Effect = (
     | Release
     | NodeOut
     | NodeIn
-    | Told
+    | LogLine
     | Deposed
     | Reclaim
 )

@@ -20,13 +20,13 @@ from ganeti.master.replication.candidates import Candidates
 from ganeti.master.replication.effects import (
     Deposed,
     Effect,
+    LogLine,
     NodeIn,
     NodeOut,
     Reclaim,
     Release,
     SendQueue,
     SendSnapshot,
-    Told,
 )
 from ganeti.master.replication.events import Event, Problem
 from ganeti.master.replication.followers import Follower, State, Timing
@@ -375,4 +375,4 @@ class Machine:
             del self.followers[node]
 
     def _tell(self, sentence: str, *, is_warning: bool = False) -> None:
-        self._effects.append(Told(sentence, is_warning))
+        self._effects.append(LogLine(sentence, is_warning))

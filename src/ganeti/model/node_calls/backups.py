@@ -188,7 +188,7 @@ class BackupCheck(NodeRequest[int], frozen=True, kw_only=True):
     key: bytes
 
 
-class OpenedMoment(msgspec.Struct, frozen=True, kw_only=True):
+class OpenedView(msgspec.Struct, frozen=True, kw_only=True):
     """What a running guest's disks are like at one moment, kept to be read."""
 
     frozen: bool
@@ -196,7 +196,7 @@ class OpenedMoment(msgspec.Struct, frozen=True, kw_only=True):
     """Of each disk the chunks (first, count) that may have changed; None where nobody has kept count."""
 
 
-class BackupOpen(NodeRequest[OpenedMoment], frozen=True, kw_only=True):
+class BackupOpen(NodeRequest[OpenedView], frozen=True, kw_only=True):
     """Hold the disks of a running guest as they are now; count what changes from now on under *mark*."""
 
     answer_within_s = SLOW_S

@@ -13,14 +13,14 @@ from ganeti.model.node_calls.backups import (
     ChunkPiece,
     DiskBytes,
     ForgetSigns,
-    OpenedMoment,
+    OpenedView,
     SignOfLife,
 )
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.node.actions.registry import answers
 from ganeti.node.backups import filling, sources
 from ganeti.node.backups.sources import ByteSource, FileSource
-from ganeti.node.hypervisors.interface import GuestMoments
+from ganeti.node.hypervisors.interface import FrozenViews
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io, shown
 from ganeti.node.storage.image_io import in_thread
@@ -29,19 +29,19 @@ from ganeti.wire.sealing import Sealing
 
 
 @answers(BackupOpen)
-async def backup_open(node: NodeState, asked: BackupOpen) -> OpenedMoment:
+async def backup_open(node: NodeState, asked: BackupOpen) -> OpenedView:
     """Hold the disks of a running guest as they are, frozen by its agent for that moment where it has one."""
     name, snapshots = asked.instance.name, node.hypervisor_of(asked.instance).snapshots()
-    moments = _moments(node, asked.instance.hypervisor)
+    frozen_views = _frozen_views(node, asked.instance.hypervisor)
     frozen = snapshots is not None and await snapshots.freeze(name)
     try:
-        counted = await moments.open(asked.instance, mark=asked.mark, since=asked.since)
+        counted = await frozen_views.open(asked.instance, mark=asked.mark, since=asked.since)
     finally:
         if snapshots is not None and frozen:
             await snapshots.thaw(name)
-    dirty = [await moments.changed(name, disk) if known else None for disk, known in enumerate(counted)]
+    dirty = [await frozen_views.changed(name, disk) if known else None for disk, known in enumerate(counted)]
     node.world.log(f"disks of instance {name} held for backup {asked.mark}{', its guest frozen' if frozen else ''}")
-    return OpenedMoment(frozen=frozen, dirty=dirty)
+    return OpenedView(frozen=frozen, dirty=dirty)
 
 
 @answers(BackupClose)
@@ -50,7 +50,7 @@ async def backup_close(node: NodeState, asked: BackupClose) -> None:
     snapshots = hypervisor.snapshots()
     if snapshots is not None and await hypervisor.info(asked.name) is not None:
         await snapshots.thaw(asked.name)  # a daemon that was killed may have left it frozen
-    await _moments(node, asked.hypervisor).close(asked.name, kept=asked.kept)
+    await _frozen_views(node, asked.hypervisor).close(asked.name, kept=asked.kept)
 
 
 @answers(DiskBytes)
@@ -96,7 +96,7 @@ async def forget_signs(node: NodeState, asked: ForgetSigns) -> None:
 async def _source(node: NodeState, instance: InstanceSpec, disk: int, *, running: bool) -> AsyncIterator[ByteSource]:
     """A disk as a moment holds it, or as it is while its instance is stopped."""
     if running:
-        async with _moments(node, instance.hypervisor).reading(instance.name, disk) as source:
+        async with _frozen_views(node, instance.hypervisor).reading(instance.name, disk) as source:
             yield source
         return
     async with _file(node, instance, instance.disks[disk]) as path:
@@ -118,8 +118,8 @@ async def _file(node: NodeState, instance: InstanceSpec, disk: DiskSpec) -> Asyn
         await shown.hide(node.world, disk.uuid)
 
 
-def _moments(node: NodeState, hypervisor: str) -> GuestMoments:
-    found = node.hypervisor(hypervisor).devices.moments()
+def _frozen_views(node: NodeState, hypervisor: str) -> FrozenViews:
+    found = node.hypervisor(hypervisor).devices.frozen_views()
     if found is None:
         raise HypervisorError(f"The hypervisor {hypervisor} cannot hold the disks of a running guest: stop it first")
     return found

@@ -109,7 +109,7 @@ class GuestSnapshots(ABC):
     async def remove(self, name: str, disk: DiskSpec, snapshot: str) -> None: ...
 
 
-class GuestMoments(ABC):
+class FrozenViews(ABC):
     """The disks of a running guest as they were at one moment, for a backup. All methods may be repeated."""
 
     @abstractmethod
@@ -302,7 +302,7 @@ class RunningDevices:
         del spec, names
         return []
 
-    def moments(self) -> GuestMoments | None:
+    def frozen_views(self) -> FrozenViews | None:
         """None where disks can be read only while their guest is stopped."""
         return None
 

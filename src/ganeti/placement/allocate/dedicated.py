@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ganeti.placement.allocate.new_instance import Solution, solution_of
 from ganeti.placement.cluster.picture import Instance
 from ganeti.placement.cluster.policy import Policy, Spec
-from ganeti.placement.kernel.searches import Asked, find_dedicated_nodes
+from ganeti.placement.kernel.searches import NodeSearch, find_dedicated_nodes
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Options
 
@@ -31,7 +31,7 @@ def place_dedicated(
     mark = state.mark()
     try:
         number = state.add_instance(instance, NOWHERE)
-        asked = Asked(number, required, candidates, (), ignore_soft_errors=options.ignore_soft_errors)
+        asked = NodeSearch(number, required, candidates, (), ignore_soft_errors=options.ignore_soft_errors)
         found = find_dedicated_nodes(state, asked, sizes)
     finally:
         state.rollback(mark)

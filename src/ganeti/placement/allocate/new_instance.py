@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ganeti.placement.cluster.failure import FailMode, describe_counts
 from ganeti.placement.cluster.picture import Instance
-from ganeti.placement.kernel.searches import Asked, Found, checked_nodes, find_nodes
+from ganeti.placement.kernel.searches import Found, NodeSearch, checked_nodes, find_nodes
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 from ganeti.placement.request.terms import Options
 
@@ -65,7 +65,7 @@ def place_instance(
     """
     mark = state.mark()
     try:
-        asked = Asked(
+        asked = NodeSearch(
             state.add_instance(instance, NOWHERE),
             required,
             candidates,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ganeti.placement.cluster.failure import FailMode
 from ganeti.placement.cluster.picture import Disk, Instance
 from ganeti.placement.cluster.policy import Spec
-from ganeti.placement.kernel.searches import Asked, Found, fill_nodes, find_nodes, redundant
+from ganeti.placement.kernel.searches import Found, NodeSearch, fill_nodes, find_nodes, redundant
 from ganeti.placement.kernel.state import NOWHERE, ClusterState
 
 Failures = Counter[FailMode]
@@ -178,11 +178,11 @@ class Allocation:
         trial = self._would_fit(size, checked=bool(self.room.checked))
         return None if trial.fits else trial.failures
 
-    def _asked(self, size: Size, *, checked: bool) -> Asked:
+    def _asked(self, size: Size, *, checked: bool) -> NodeSearch:
         """Add an instance of *size* to the state, on no node, and ask for nodes for it."""
         room = self.room
         number = self.state.add_instance(self._instance(size), NOWHERE)
-        return Asked(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
+        return NodeSearch(number, room.nodes_each, room.candidates, room.members, room.checked if checked else ())
 
     def _instance(self, size: Size) -> Instance:
         return Instance(

@@ -102,7 +102,7 @@ def _done(result: int) -> int:
     return result
 
 
-class Asked(NamedTuple):
+class NodeSearch(NamedTuple):
     """Where a new instance may go: the *candidates*, the *members* whose score decides, the nodes *checked* for N+1.
 
     *required* is 1 or 2. With a *primary*, only the secondary for it is looked for.
@@ -133,7 +133,7 @@ class Found(NamedTuple):
     """Global N+1 was asked for, and an instance of no size whatever would have it."""
 
 
-def find_nodes(state: ClusterState, asked: Asked) -> Found:
+def find_nodes(state: ClusterState, asked: NodeSearch) -> Found:
     """Give the best nodes by score for an instance that is at no node yet."""
     question, kept = _question(state, asked)
     out = _Placement()
@@ -156,7 +156,7 @@ def shared_redundancy(state: ClusterState, checked: Sequence[int], members: Sequ
         _library().kernel_redundancy_free(found)
 
 
-def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[tuple[int, ...]], Found]:
+def fill_nodes(state: ClusterState, asked: NodeSearch, limit: int) -> tuple[list[tuple[int, ...]], Found]:
     """Give the nodes of up to *limit* instances like the one asked about, each placed on the result of the former.
 
     Also what was found for the last one that was looked at: one that found no nodes, unless the limit was reached.
@@ -169,7 +169,7 @@ def fill_nodes(state: ClusterState, asked: Asked, limit: int) -> tuple[list[tupl
     return list(places), _found(out, asked.required, (out.score,))
 
 
-def find_dedicated_nodes(state: ClusterState, asked: Asked, sizes: Sequence[tuple[int, int, int, int]]) -> Found:
+def find_dedicated_nodes(state: ClusterState, asked: NodeSearch, sizes: Sequence[tuple[int, int, int, int]]) -> Found:
     """Give the nodes that lose least for instances of *sizes* (memory, disk, vcpus, spindle use)."""
     question, kept = _question(state, asked)
     out, loss = _Placement(), (c_int64 * (len(sizes) + 1))()
@@ -186,7 +186,7 @@ def _found(out: _Placement, required: int, key: tuple[float, ...]) -> Found:
     return Found(nodes, key if fits else (), out.successes, list(out.failures), bool(out.hopeless))
 
 
-def _question(state: ClusterState, asked: Asked) -> tuple[_Question, list[object]]:
+def _question(state: ClusterState, asked: NodeSearch) -> tuple[_Question, list[object]]:
     """The structure, and what must live as long as it."""
     lost = _lost(state) if asked.checked else None
     arrays = [kernel.wholes(asked.candidates), kernel.wholes(asked.members)]

@@ -20,9 +20,9 @@ from ganeti.placement.kernel import calls as kernel
 NOWHERE = -1
 _MIRRORED, _STARTS_ELSEWHERE, _LOST = 0, 1, 2
 _NO_NODE_HAS_IT = 0
-_MOST_TOLD = 512
+_MOST_FORMS = 512
 _NO_MEMORY = "There is no memory left to move instances about: give the machine more, or ask again"
-_Told = tuple[Instance, ctypes.Array[ctypes.c_int64], ctypes.Array[ctypes.c_double], ctypes.Array[ctypes.c_int32]]
+_KernelForm = tuple[Instance, ctypes.Array[ctypes.c_int64], ctypes.Array[ctypes.c_double], ctypes.Array[ctypes.c_int32]]
 
 
 class ClusterState:
@@ -70,7 +70,7 @@ class ClusterState:
         self._indexed = 0, 0
         """How many of the instances, and of those that were renewed, are in the index of names."""
         self._log: list[tuple[int, int, int]] = []
-        self._told: dict[int, _Told] = {}
+        self._kernel_forms: dict[int, _KernelForm] = {}
         """By identity, which holds as long as the instance is kept with it."""
         self._marks = 0
         self._tags = _Tags(self.rules, self.nodes, self.instances)
@@ -265,7 +265,7 @@ class ClusterState:
 
     def add_instance(self, instance: Instance, primary: int, secondary: int = NOWHERE) -> int:
         """Put a new instance on its nodes (or on none); gives its number. Nothing is checked."""
-        _, whole, loads, tags = self._as_told(instance)
+        _, whole, loads, tags = self._kernel_form(instance)
         number = int(self._library.kernel_add(self._handle, whole, loads, tags, primary, secondary))
         if number < 0:
             raise ExecutionError(_NO_MEMORY)
@@ -278,9 +278,9 @@ class ClusterState:
         self._log.append((number, NOWHERE, NOWHERE))
         return number
 
-    def _as_told(self, instance: Instance) -> _Told:
-        """What the kernel is told of an instance, which is kept: a promise is added for each question."""
-        known = self._told.get(id(instance))
+    def _kernel_form(self, instance: Instance) -> _KernelForm:
+        """What the kernel gets of an instance. It is kept: a reservation is added for each question."""
+        known = self._kernel_forms.get(id(instance))
         if known is not None and known[0] is instance:
             return known
         numbers, own = _described(self._tags, self.rules, instance)
@@ -292,9 +292,9 @@ class ClusterState:
             whole = kernel.wholes(numbers)
         except OverflowError as err:
             raise ParameterError(f"A number of instance {instance.name} is beyond reason: {err}") from err
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        told = self._told[id(instance)] = instance, whole, kernel.numbers(instance.load), kernel.shorts(own)
+        if len(self._kernel_forms) >= _MOST_FORMS:
+            self._kernel_forms.clear()
+        told = self._kernel_forms[id(instance)] = instance, whole, kernel.numbers(instance.load), kernel.shorts(own)
         return told
 
     def move(self, number: int, primary: int, secondary: int = NOWHERE) -> None:

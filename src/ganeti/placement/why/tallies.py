@@ -83,7 +83,7 @@ class _Request(Structure):
     ]
 
 
-class _Told(Structure):
+class _Lacks(Structure):
     _fields_ = [
         ("alone", c_double * 2),
         ("distance", c_double * 2),
@@ -101,7 +101,7 @@ def _library() -> ctypes.CDLL:
     library = kernel.library()
     library.kernel_failures.restype = library.kernel_lacks.restype = c_int64
     library.kernel_failures.argtypes = [c_void_p, POINTER(_Failure)]
-    library.kernel_lacks.argtypes = [c_void_p, POINTER(_Request), c_int64, POINTER(_Told)]
+    library.kernel_lacks.argtypes = [c_void_p, POINTER(_Request), c_int64, POINTER(_Lacks)]
     return library
 
 
@@ -156,10 +156,10 @@ class Tally:
     memory, disk and vcpus it leaves as things are, none of which is regarded where a template has no use for it.
     """
 
-    __slots__ = ("_at", "_told")
+    __slots__ = ("_at", "_lacks")
 
-    def __init__(self, told: _Told, role: str) -> None:
-        self._told = told
+    def __init__(self, told: _Lacks, role: str) -> None:
+        self._lacks = told
         self._at = ROLES.index(role)
 
     @property
@@ -168,37 +168,37 @@ class Tally:
 
     @property
     def alone(self) -> float:
-        return float(self._told.alone[self._at])
+        return float(self._lacks.alone[self._at])
 
     @property
     def distance(self) -> float:
-        return float(self._told.distance[self._at])
+        return float(self._lacks.distance[self._at])
 
     @property
     def partner(self) -> int:
-        return int(self._told.partner[self._at])
+        return int(self._lacks.partner[self._at])
 
     @property
     def exceeded(self) -> int:
         """Bits of the constraints that the node itself does not meet; see `BITS`."""
-        return int(self._told.exceeded[self._at])
+        return int(self._lacks.exceeded[self._at])
 
     @property
     def other_exceeded(self) -> int:
-        return int(self._told.other_exceeded[self._at])
+        return int(self._lacks.other_exceeded[self._at])
 
     @property
     def alone_exceeded(self) -> int:
-        return int(self._told.alone_exceeded[self._at])
+        return int(self._lacks.alone_exceeded[self._at])
 
     @property
     def caps(self) -> tuple[int, int, int]:
-        memory, disk, vcpus = self._told.present_cap[self._at][:3]
+        memory, disk, vcpus = self._lacks.present_cap[self._at][:3]
         return memory, disk, vcpus
 
     def missing(self) -> Iterator[tuple[str, int]]:
         """How much of what is exceeded the node lacks as things are."""
-        for name, amount in zip(COUNTED, self._told.missing[self._at], strict=True):
+        for name, amount in zip(COUNTED, self._lacks.missing[self._at], strict=True):
             if amount > 0:
                 yield name, amount
 
@@ -233,11 +233,11 @@ class Tallies:
             float(max(1, memory_mib)),
             SHARE_OF_MOVE,
         )
-        self._told = (_Told * max(1, count))()
-        _done(_library().kernel_lacks(state.handle, byref(request), groups, self._told))
+        self._lacks = (_Lacks * max(1, count))()
+        _done(_library().kernel_lacks(state.handle, byref(request), groups, self._lacks))
 
     def of(self, number: int, role: str) -> Tally:
-        return Tally(self._told[number], role)
+        return Tally(self._lacks[number], role)
 
 
 def _window(price: Price) -> _Window:

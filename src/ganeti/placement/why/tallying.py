@@ -14,7 +14,7 @@ from ganeti.placement.why.prices import Price, price_of
 from ganeti.placement.why.tallies import STORAGES, Tallies, Terms
 
 
-class Asked(Protocol):
+class TallyInput(Protocol):
     """What the numbers are made of: the instance, the cluster, and what excludes its nodes and groups."""
 
     state: ClusterState
@@ -33,7 +33,7 @@ class Asked(Protocol):
     def policy_of(self, group: int, exclusive: bool) -> list[tuple[list[Lack], Window]]: ...
 
 
-def tally(question: Asked, primary: int = NOWHERE) -> Tallies:
+def tally(question: TallyInput, primary: int = NOWHERE) -> Tallies:
     """All nodes and pairs; where *primary* was chosen, nodes of its group are secondaries of that one only."""
     state, instance = question.state, question.instance
     mark = state.mark()
@@ -44,7 +44,7 @@ def tally(question: Asked, primary: int = NOWHERE) -> Tallies:
         state.rollback(mark)
 
 
-def _terms(question: Asked, primary: int) -> Terms:
+def _terms(question: TallyInput, primary: int) -> Terms:
     numbers, groups = range(len(question.state.nodes)), range(len(question.state.groups))
     redundant = [question.redundant(group) for group in groups]
     present, present_of = [0.0] * len(groups), [0.0] * len(numbers)
@@ -72,7 +72,7 @@ def _shares_of(fixed: list[Fixed]) -> float:
     return sum(change.share if change is not None else math.inf for _, change in fixed)
 
 
-def _prices(question: Asked, group: int, exclusive: bool, any_exclusive: bool) -> list[Price]:
+def _prices(question: TallyInput, group: int, exclusive: bool, any_exclusive: bool) -> list[Price]:
     """*exclusive*: the primary has exclusive storage; *any_exclusive*: it or its secondary."""
     instance = question.instance
     traits = traits_of(instance.template)

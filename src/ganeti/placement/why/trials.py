@@ -27,7 +27,7 @@ NARROWED_NODES = 6
 """For so many of them the memory is found with which failures could be absorbed."""
 
 
-class Asked(Protocol):
+class TrialInput(Protocol):
     """What a trial needs to know: the instance, the cluster, and what arithmetic says of its nodes."""
 
     state: ClusterState
@@ -58,7 +58,7 @@ class Asked(Protocol):
 class Trials:
     """What arithmetic says of nodes, held against failures tried; each is tried once."""
 
-    def __init__(self, question: Asked) -> None:
+    def __init__(self, question: TrialInput) -> None:
         self._question = question
         self._known: dict[tuple[int, ...], Judgement] = {}
         self._narrowed = 0

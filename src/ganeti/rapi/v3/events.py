@@ -4,7 +4,7 @@
 from typing import Final
 
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.asked import Asked
+from ganeti.rapi.api_request import ApiRequest
 from ganeti.rapi.v3.event_fan import while_allowed
 from ganeti.rapi.v3.route import Answer, Argument, Services, Turn, route, scope
 from ganeti.system.http_server import HttpReply
@@ -26,16 +26,16 @@ _STREAM: Final = "text/event-stream"
 async def _events(services: Services, turn: Turn) -> HttpReply:
     if services.fan is None:
         raise RequestRefused(503, "There are no events here")
-    position = turn.last_event or turn.asked.word("position") or None
-    frames = while_allowed(await services.fan.listen(read_kinds(turn.asked), position), turn.is_allowed)
+    position = turn.last_event or turn.request.word("position") or None
+    frames = while_allowed(await services.fan.listen(read_kinds(turn.request), position), turn.is_allowed)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     first = await anext(frames)  # what has not begun would not be closed, if the client has gone
     return HttpReply(200, first, _STREAM, headers, frames)
 
 
-def read_kinds(asked: Asked) -> list[str]:
+def read_kinds(request: ApiRequest) -> list[str]:
     """Give the kinds of events that are asked for, all without any; raises `RequestRefused`."""
-    words = asked.word("kinds")
+    words = request.word("kinds")
     kinds = words.split(",") if words else list(KINDS)
     for kind in kinds:
         if kind not in KINDS:

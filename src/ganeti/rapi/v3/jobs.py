@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ganeti.base.errors import JobLost
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.asked import Asked
+from ganeti.rapi.api_request import ApiRequest
 from ganeti.rapi.reading import Luxi, ask, job_number
 from ganeti.rapi.v3 import queries
 from ganeti.rapi.v3.route import Answer, Argument, Schema, Services, Turn, route, scope
@@ -52,7 +52,7 @@ async def _cancel(services: Services, turn: Turn) -> Any:
     with lost_is_not_found():
         done, message = await services.luxi.call("CancelJob", job)
     if not done:
-        await queries.shown(services.luxi, "jobs", str(job), Asked({}, {"fields": ["id"]}))
+        await queries.shown(services.luxi, "jobs", str(job), ApiRequest({}, {"fields": ["id"]}))
         raise RequestRefused(409, str(message))
     return {"id": job, "message": message}
 
@@ -72,7 +72,7 @@ async def ended(luxi: Luxi, job: int, within_s: float) -> tuple[str | None, list
             return None, None
 
 
-def seconds(asked: Asked, name: str, default: float, most: float) -> float:
+def seconds(asked: ApiRequest, name: str, default: float, most: float) -> float:
     """Read a time to wait; raises `RequestRefused`."""
     word = asked.word(name)
     try:

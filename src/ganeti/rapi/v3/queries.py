@@ -8,7 +8,7 @@ import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.rapi.answers import RequestRefused
-from ganeti.rapi.asked import Asked
+from ganeti.rapi.api_request import ApiRequest
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import (
     GROUP_FIELDS,
@@ -64,7 +64,7 @@ def _declare(plural: str) -> None:
         answers={200: Answer("objects", _ROWS)},
     )
     async def list_all(services: Services, turn: Turn) -> Any:
-        return await listed(services.luxi, turn.caller, plural, turn.asked)
+        return await listed(services.luxi, turn.caller, plural, turn.request)
 
     @route(
         *("GET", f"/3/fields/{plural}", f"fields_{plural}", f"Fields of {plural}"),
@@ -87,26 +87,26 @@ def _declare(plural: str) -> None:
         answers={200: Answer("the object")},
     )
     async def show(services: Services, turn: Turn) -> Any:
-        return await shown(services.luxi, plural, turn.asked.parts["name"], turn.asked)
+        return await shown(services.luxi, plural, turn.request.parts["name"], turn.request)
 
 
 for _plural in FIELDS:
     _declare(_plural)
 
 
-async def listed(luxi: Luxi, caller: Caller, plural: str, asked: Asked) -> Any:
+async def listed(luxi: Luxi, caller: Caller, plural: str, request: ApiRequest) -> Any:
     """Give the objects of a list that the caller may read; raises `RequestRefused`."""
-    kind, fields = plural[:-1], asked.fields() or FIELDS[plural]
-    qfilter = _filter(asked)
+    kind, fields = plural[:-1], request.fields() or FIELDS[plural]
+    qfilter = _filter(request)
     if not caller.may(kind, "read"):
         mine: list[Any] = ["|", *(["=[]", "tags", tag] for tag in sorted(caller.tags_for(kind, "read")))]
         qfilter = mine if qfilter is None else ["&", mine, qfilter]
     return Objects(fields, await luxi.raw("Query", kind, fields, qfilter, only_asks=True))
 
 
-async def shown(luxi: Luxi, plural: str, name: str, asked: Asked) -> Any:
+async def shown(luxi: Luxi, plural: str, name: str, request: ApiRequest) -> Any:
     """Give one object; raises `RequestRefused`, with 404 where there is none."""
-    kind, fields, key = plural[:-1], asked.fields() or SINGLE[plural], KEYS.get(plural, "name")
+    kind, fields, key = plural[:-1], request.fields() or SINGLE[plural], KEYS.get(plural, "name")
     value: Any = name
     if plural == "jobs":
         value = job_number(name)
@@ -125,8 +125,8 @@ async def _require_job(luxi: Luxi, number: int) -> None:
         raise RequestRefused(404, f"Job {number} not found")
 
 
-def _filter(asked: Asked) -> Any:
-    text = asked.word("filter")
+def _filter(request: ApiRequest) -> Any:
+    text = request.word("filter")
     if not text:
         return None
     try:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ganeti.rapi.asked import Asked
+from ganeti.rapi.api_request import ApiRequest
 from ganeti.rapi.caller import Caller
 from ganeti.rapi.reading import Luxi
 from ganeti.rapi.v3.event_fan import EventFan
@@ -41,7 +41,7 @@ class Turn:
     """One request as its handler gets it; the handler leaves in *told* what the audit log is to say."""
 
     caller: Caller
-    asked: Asked
+    asked: ApiRequest
     key: str | None = None
     """Its Idempotency-Key."""
     last_event: str | None = None

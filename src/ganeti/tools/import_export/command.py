@@ -214,8 +214,8 @@ class Transfer:
         (first_s, first), status.progress_mbytes = self._samples[0], done / _MIB
         if now_s - first_s >= _SAY_EVERY_S / 2:
             status.progress_throughput = (done - first) / _MIB / (now_s - first_s)
-        foretold = self._meter.foretold_bytes()
-        total = foretold / _MIB if foretold else self._task.expected_mib
+        placement_preview = self._meter.foretold_bytes()
+        total = placement_preview / _MIB if placement_preview else self._task.expected_mib
         if total:
             status.progress_percent = min(100.0, 100.0 * status.progress_mbytes / total)
             if status.progress_throughput:

@@ -12,9 +12,9 @@ from ganeti.base.errors import UNREADABLE_JSON, GanetiError
 from ganeti.base.terminal import SPEAKER
 from ganeti.bootstrap.machine import Machine
 from ganeti.tools.take_over.cluster_part import ClusterPart, Plan, sentences
-from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.messages import GiveBack, Survey, Take
 from ganeti.tools.take_over.node_part import NodePart
+from ganeti.tools.take_over.placement_preview import placement_preview
 from ganeti.tools.take_over.shadow import shadow
 
 NAME = "take-over"
@@ -85,7 +85,7 @@ def _back(machine: Machine, options: argparse.Namespace) -> int:
 
 def _shadow(machine: Machine, options: argparse.Namespace) -> int:
     lines, refused = shadow(options.directory)
-    lines += ["", *(foretold(options.text_data) if options.text_data else _UNKNOWN_PLACEMENT)]
+    lines += ["", *(placement_preview(options.text_data) if options.text_data else _UNKNOWN_PLACEMENT)]
     print("\n".join(lines))
     return 1 if refused else 0
 

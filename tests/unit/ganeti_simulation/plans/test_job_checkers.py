@@ -9,7 +9,7 @@ from ganeti.master.locks.owners import Owner
 from ganeti.master.locks.snapshot import to_plain
 from ganeti.master.locks.table import LockTable
 from ganeti.master.locks.times import Times
-from ganeti_simulation.cluster.clients import Promise
+from ganeti_simulation.cluster.clients import AcceptedJob
 from ganeti_simulation.plans.checkers import LOCKS, QUEUE, Checkers, lock_owners, read_locks
 
 
@@ -19,7 +19,7 @@ def machine(files: dict[str, bytes]) -> Any:
     return SimpleNamespace(name="node1", disk=disk)
 
 
-def checkers(*machines: Any, promises: dict[int, Promise] | None = None) -> Checkers:
+def checkers(*machines: Any, promises: dict[int, AcceptedJob] | None = None) -> Checkers:
     checkers = Checkers.__new__(Checkers)
     checkers.violations = []
     checkers._world = SimpleNamespace(  # type: ignore[assignment]
@@ -43,7 +43,7 @@ def test_locks_of_the_dead_are_told() -> None:
 def test_an_end_that_changed_is_told() -> None:
     raw = json.dumps({"id": 1, "ops": [{"status": "success", "result": "two"}]}).encode()
     master = machine({f"{QUEUE}/job-1": raw})
-    told = Promise(1, "test", 0.0, "success", ["one"])
+    told = AcceptedJob(1, "test", 0.0, "success", ["one"])
     found = checkers(promises={1: told})
     found._check_jobs(master)
     assert found.violations == ["job 1 (test) was told to have given ['one'], and has given ['two']"]

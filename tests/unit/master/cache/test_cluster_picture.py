@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.node_answers import facts, found_instance
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
-from tests.fakes.told_state import told
+from tests.fakes.state_facts import state_facts
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.master.allocator_input import allocator_input, relocate_request, reservations_of
@@ -73,7 +73,7 @@ class Stream:
     def check(self) -> None:
         for template in (LOCAL, SHARED):
             assert self.picture.cluster(template) == self.read(template)
-            assert told(self.placer.state(template)) == told(ClusterState(self.picture.cluster(template)))
+            assert state_facts(self.placer.state(template)) == state_facts(ClusterState(self.picture.cluster(template)))
 
 
 def report(free: int = 4096, guests: Any = (), disk: int = 5000) -> NodeReport:

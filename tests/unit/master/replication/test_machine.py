@@ -7,6 +7,7 @@ from ganeti.master.replication import events
 from ganeti.master.replication.effects import (
     AskMembers,
     Deposed,
+    LogLine,
     NodeIn,
     NodeOut,
     Reclaim,
@@ -16,7 +17,6 @@ from ganeti.master.replication.effects import (
     SendSnapshot,
     SendState,
     StoreMembership,
-    Told,
 )
 from ganeti.master.replication.followers import Follower, State, Timing
 from ganeti.master.replication.machine import Machine
@@ -44,7 +44,7 @@ class Play:
         self.now_s += after_s
         new = self.machine.handle(event, self.now_s)
         self.machine.check_invariants()
-        self.told += [effect.sentence for effect in new if isinstance(effect, Told | NodeIn | NodeOut | Deposed)]
+        self.told += [effect.sentence for effect in new if isinstance(effect, LogLine | NodeIn | NodeOut | Deposed)]
         self.effects = new
         return new
 

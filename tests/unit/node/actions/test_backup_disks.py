@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.model.node_calls.backups import Chunk, OpenedMoment
+from ganeti.model.node_calls.backups import Chunk, OpenedView
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.wire.sealing import CHUNK_BYTES, NONCE_BYTES, Sealing
 
@@ -59,7 +59,7 @@ class Story:
 @pytest.fixture
 def story(node: OneNode, monkeypatch: pytest.MonkeyPatch) -> Story:
     made = Story()
-    driver: Any = SimpleNamespace(snapshots=lambda: made, devices=SimpleNamespace(moments=lambda: made))
+    driver: Any = SimpleNamespace(snapshots=lambda: made, devices=SimpleNamespace(frozen_views=lambda: made))
     monkeypatch.setattr(node.state, "hypervisor", lambda name: driver)
     monkeypatch.setattr(node.state, "hypervisor_of", lambda spec: driver)
     return made
@@ -68,7 +68,7 @@ def story(node: OneNode, monkeypatch: pytest.MonkeyPatch) -> Story:
 def test_a_guest_is_frozen_until_its_disks_are_held_and_no_longer(node: OneNode, story: Story) -> None:
     opened = node.call("backup_open", instance=INSTANCE, mark="two", since="one")
     assert story.told == ["freeze", "open", "thaw", "changed 0"]
-    assert opened == OpenedMoment(frozen=True, dirty=[[(4, 1)], None])
+    assert opened == OpenedView(frozen=True, dirty=[[(4, 1)], None])
     story.told.clear()
     story.refusal = BlockDeviceError("no")
     with pytest.raises(BlockDeviceError):

@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.fakes.told_state import told
+from tests.fakes.state_facts import state_facts
 
 from ganeti.base.errors import ParameterError
 from ganeti.placement.cluster.picture import Cluster, Disk, Group, Instance, Node
@@ -67,12 +67,12 @@ def test_any_change(seed: int, tags: tuple[str, ...]) -> None:
                 nodes[where] = replace(nodes[where], free_memory_mib=free, unavailable=silence)
         before, now = now, replace(now, instances=[instances[name] for name in sorted(instances)], nodes=nodes)
         follow(renewal, before, now)
-        assert told(state) == told(ClusterState(now))
+        assert state_facts(state) == state_facts(ClusterState(now))
         mark = state.mark()
         state.add_instance(instance(chance, "promised", tags), 0, 1)
         lost_policies(state)
         state.rollback(mark)
-        assert told(state) == told(ClusterState(now))
+        assert state_facts(state) == state_facts(ClusterState(now))
 
 
 def test_the_order_is_that_of_the_names() -> None:

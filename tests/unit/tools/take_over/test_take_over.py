@@ -23,10 +23,10 @@ from ganeti.node.catalogue import build_catalogue
 from ganeti.tools import cfgupgrade
 from ganeti.tools.take_over import command, findings
 from ganeti.tools.take_over.cluster_part import ClusterPart
-from ganeti.tools.take_over.foretold import foretold
 from ganeti.tools.take_over.kept_files import KeptFiles
 from ganeti.tools.take_over.messages import GiveBack, Survey
 from ganeti.tools.take_over.node_part import NodePart
+from ganeti.tools.take_over.placement_preview import placement_preview
 from ganeti.tools.take_over.shadow import shadow
 from ganeti.tools.take_over.unfinished_jobs import unfinished_jobs
 
@@ -345,7 +345,7 @@ web2|512|1024|1|running|Y|node1||plain||1
 def test_placement_answers_for_a_cluster_that_is_not_here(tmp_path: Path) -> None:
     """The same as hail says: the last node is the emptiest."""
     (tmp_path / "cluster.data").write_text(TEXT)
-    lines = foretold(str(tmp_path / "cluster.data"))
+    lines = placement_preview(str(tmp_path / "cluster.data"))
     assert lines[0] == f"What placement would say, by {tmp_path}/cluster.data:"
     told = "\n".join(lines)
     assert "on drbd, 128 MiB of memory, 1 processors, 1 disks of 1024 MiB: goes to node3 and node2" in told
@@ -354,9 +354,9 @@ def test_placement_answers_for_a_cluster_that_is_not_here(tmp_path: Path) -> Non
     for text in ("", "a|b"):
         (tmp_path / "cluster.data").write_text(text)
         with pytest.raises(GanetiError):
-            foretold(str(tmp_path / "cluster.data"))
+            placement_preview(str(tmp_path / "cluster.data"))
     with pytest.raises(GanetiError, match="cannot be read: No such file"):
-        foretold(str(tmp_path / "nowhere"))
+        placement_preview(str(tmp_path / "nowhere"))
 
 
 def test_exports_that_the_other_does_not_look_for_are_named(tmp_path: Path) -> None:
@@ -378,4 +378,4 @@ def test_a_file_that_is_no_text_of_a_cluster_is_named(tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.write_text("nothing\n")
     with pytest.raises(PrerequisiteError, match=f"^{bad} is no text file of a cluster"):
-        foretold(str(bad))
+        placement_preview(str(bad))

@@ -31,7 +31,7 @@ from ganeti.ports.context import OperationContext
 from ganeti.ports.nodes import ask, ask_many
 from ganeti.wire.export_file import Export, decode
 
-Asked = TypeVar("Asked", bound=CreationParameters)
+Request = TypeVar("Request", bound=CreationParameters)
 EXPORT_DIRECTORY = "/srv/ganeti/export"
 IMPORT_TIMEOUT_S = 24 * 3600.0
 
@@ -110,7 +110,7 @@ async def check_way(asked: CreationParameters, ctx: OperationContext, source: So
         await require_compression(ctx, ctx.config.view(), asked.compress, [source.node_uuid, node_uuid])
 
 
-def filled(asked: Asked, source: Source, view: ConfigView, catalogue: Catalogue) -> Asked:
+def filled(asked: Request, source: Source, view: ConfigView, catalogue: Catalogue) -> Request:
     """The request, with what the export says where it says nothing; raises `PrerequisiteError`."""
     export = source.export
     if asked.disks and len(asked.disks) < len(export.disks):

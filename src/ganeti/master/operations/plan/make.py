@@ -9,7 +9,7 @@ import msgspec
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.master.operation import Example, MoreLocks, Operation, decode, operation
 from ganeti.master.parameter import Parameter
-from ganeti.master.planning import told
+from ganeti.master.planning import plan_report
 from ganeti.master.planning.fingerprint import fingerprint
 from ganeti.master.planning.recording import RecordingContext
 from ganeti.model.locks import LockPlan
@@ -65,7 +65,7 @@ class MakePlan(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unkn
         jobs: list[list[str]] = []
         beyond = ""
         try:
-            jobs = told.jobs(await checked.operation.execute(checked.checked, planning))  # type: ignore[arg-type]
+            jobs = plan_report.jobs(await checked.operation.execute(checked.checked, planning))  # type: ignore[arg-type]
         except PrerequisiteError:
             raise
         except GanetiError as err:
@@ -76,11 +76,11 @@ class MakePlan(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unkn
         return {
             "operation": as_given.op_id,
             "summary": as_given.summary(),
-            "changes": told.changes(planning.config.draft),
-            "locks": told.locks(checked.operation.locks(view), view),
-            "node_calls": told.node_calls(planning),
+            "changes": plan_report.changes(planning.config.draft),
+            "locks": plan_report.locks(checked.operation.locks(view), view),
+            "node_calls": plan_report.node_calls(planning),
             "jobs": jobs,
-            "notes": told.once_each([*checked.lines, *planning.log.lines, *([beyond] if beyond else [])]),
+            "notes": plan_report.once_each([*checked.lines, *planning.log.lines, *([beyond] if beyond else [])]),
             "complete": not beyond,
             "fingerprint": fingerprint(as_given, view),
         }

@@ -13,8 +13,8 @@ from ganeti.model.node_calls.disk_transfer import DiskDoor
 from ganeti.model.node_calls.hotplug import HotplugObstacles, MirrorProgress
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.fake.failures import failing
+from ganeti.node.hypervisors.fake.frozen_view import FakeFrozenViews
 from ganeti.node.hypervisors.fake.guests import Guests
-from ganeti.node.hypervisors.fake.moments import FakeMoments
 from ganeti.node.hypervisors.interface import RunningDevices
 from ganeti.node.storage.image_io import in_thread
 from ganeti.ports.node_world import NodeWorld
@@ -57,8 +57,8 @@ class FakeDevices(RunningDevices):
         async with self._failing("sign_of_life", name):
             return "the fake guest runs" if self._guests.required(name).state == "running" else ""
 
-    def moments(self) -> FakeMoments:
-        return FakeMoments(self._world, self._directory)
+    def frozen_views(self) -> FakeFrozenViews:
+        return FakeFrozenViews(self._world, self._directory)
 
     async def mirror_disks(self, spec: InstanceSpec, targets: Sequence[AttachedDisk]) -> list[MirrorProgress]:
         async with self._failing("mirror_disks", spec.name):

@@ -15,8 +15,8 @@ from ganeti.node.hypervisors.interface import RunningDevices, check_name
 from ganeti.node.hypervisors.kvm import checks, disk_changes, disk_copies, nic_changes, process, record, removable
 from ganeti.node.hypervisors.kvm.disk_exchange import DiskExchange
 from ganeti.node.hypervisors.kvm.disk_transfer import DiskReceiver, DiskSender
+from ganeti.node.hypervisors.kvm.frozen_view import KvmFrozenViews
 from ganeti.node.hypervisors.kvm.live_parameters import ParameterChange
-from ganeti.node.hypervisors.kvm.moments import KvmMoments
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
 from ganeti.node.hypervisors.kvm.record import RuntimeRecord
@@ -79,8 +79,8 @@ class KvmDevices(RunningDevices):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._places.serial_log(name))
 
-    def moments(self) -> KvmMoments:
-        return KvmMoments(self._world, self._places, self._running)
+    def frozen_views(self) -> KvmFrozenViews:
+        return KvmFrozenViews(self._world, self._places, self._running)
 
     async def copy_disks(self, name: str, paths: Sequence[str]) -> None:
         found = self._changeable(name)

@@ -23,7 +23,7 @@ from ganeti.master.operations.backup.restore import RestoreBackup
 from ganeti.master.operations.instance.disks.snapshot import SnapshotInstance
 from ganeti.master.operations.instance.power.startup import StartInstance
 from ganeti.model.node_calls.backup_files import FileSystem
-from ganeti.model.node_calls.backups import Chunk, ChunkPiece, Kept, KeptFiles, OpenedMoment, StoredDisk
+from ganeti.model.node_calls.backups import Chunk, ChunkPiece, Kept, KeptFiles, OpenedView, StoredDisk
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.objects import BACKUPS_KEY, Backups
 from ganeti.model.parameters import Parameter
@@ -117,7 +117,7 @@ def test_only_a_disk_that_was_in_the_backup_at_its_place_is_read_in_part(bed: Be
     bed.handlers.update(
         instance_info=lambda name, **_: guest("web1"),
         backup_begin=lambda name, **_: "boot",
-        backup_open=lambda name, **_: plain(OpenedMoment(frozen=False, dirty=[[(3, 1)], [(3, 1)]])),
+        backup_open=lambda name, **_: plain(OpenedView(frozen=False, dirty=[[(3, 1)], [(3, 1)]])),
         disk_bytes=lambda name, **_: 64 * MIB,
         backup_digests=lambda name, count, **_: plain(bytes(count * DIGEST_BYTES)),
         backup_scan=lambda name, first, known, **_: plain(

@@ -7,7 +7,7 @@ import msgspec
 
 from ganeti.base.command import Command, Option
 from ganeti.master.operation import Operation
-from ganeti.master.operations.instance.wanted.device_changes import Asked
+from ganeti.master.operations.instance.wanted.device_changes import RequestedChange
 from ganeti.master.operations.parameters import (
     Allocator,
     BackendParameters,
@@ -42,7 +42,7 @@ class ModificationParameters(Operation[Changes], frozen=True, kw_only=True, forb
     force_variant: ForceVariant = False
     ignore_ipolicy: IgnorePolicy = False
     nics: Annotated[
-        list[Asked],
+        list[RequestedChange],
         Parameter(
             "changes of its NICs: action (add, modify, remove), index or name, values",
             "--net",
@@ -53,7 +53,7 @@ class ModificationParameters(Operation[Changes], frozen=True, kw_only=True, forb
         ),
     ] = []
     disks: Annotated[
-        list[Asked],
+        list[RequestedChange],
         Parameter(
             "changes of its disks: action (add, attach, detach, modify, remove), index or name, values",
             "--disk",

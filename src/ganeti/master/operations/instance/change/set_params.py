@@ -68,7 +68,7 @@ class Checked:
     spec: InstanceSpec
     """The instance as it will be."""
     former: InstanceSpec
-    told: modification.Told
+    told: modification.ModificationReport
     live: LivePlan
     exchanges: bool
     """Disks are converted under the running guest."""
@@ -182,7 +182,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
         else:
             live_changes.check_disks_in_use(old, disk_changes, facts)
             disks = self._disks(view, old, primary, template, disk_changes, ctx)
-        asked = changed_disks.Asked(self.disk_template, self.file_driver, self._secondary, self.ext_params)
+        asked = changed_disks.DiskRequest(self.disk_template, self.file_driver, self._secondary, self.ext_params)
         changed_disks.check_asked(asked, old, template, disks)
         try:
             new = modification.with_parameters(
@@ -224,7 +224,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             disks=disks,
             spec=instance_spec(view, ctx.catalogue, new, disks=disks.disks),
             former=instance_spec(view, ctx.catalogue, old),
-            told=modification.Told(nics.told, disks.told, told, live.nics, live.disks),
+            told=modification.ModificationReport(nics.told, disks.told, told, live.nics, live.disks),
             live=live,
             exchanges=runs,
             warnings=warnings,

@@ -22,7 +22,7 @@ from ganeti.ports.context import OperationContext, UndoChange
 
 
 @dataclass(frozen=True)
-class Asked:
+class DiskRequest:
     """What is asked of new disks beside each one's own values."""
 
     template: str | None
@@ -31,7 +31,7 @@ class Asked:
     ext_params: Mapping[str, Any]
 
 
-def check_asked(asked: Asked, old: Instance, template: TemplateTraits, disks: DiskChanges) -> None:
+def check_asked(asked: DiskRequest, old: Instance, template: TemplateTraits, disks: DiskChanges) -> None:
     """Raise `PrerequisiteError` for what is about new disks where there are none, or none that can have it."""
     if asked.file_driver and not (disks.created and template.directory_based):
         raise PrerequisiteError(

@@ -3,7 +3,7 @@
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.nic_networks import FROM_POOL
-from ganeti.master.operations.instance.wanted.device_changes import Asked
+from ganeti.master.operations.instance.wanted.device_changes import RequestedChange
 from ganeti.master.operations.parameters import NicInput
 from ganeti.model import communication
 from ganeti.model.objects import Instance
@@ -27,7 +27,7 @@ def wanted_nics(view: ConfigView, instance_name: str, *, wanted: bool) -> list[N
     return [NicInput(**_values(view, instance_name))] if wanted else []
 
 
-def changes(view: ConfigView, instance: Instance, wanted: bool | None) -> list[Asked]:
+def changes(view: ConfigView, instance: Instance, wanted: bool | None) -> list[RequestedChange]:
     """What is to be done to the NICs of an instance that shall have one, or none."""
     own = communication.nic_of(instance.nics)
     if wanted and own is None:

@@ -20,7 +20,7 @@ from ganeti.model.traits import TemplateTraits
 from ganeti.model.view import ConfigView
 from ganeti.ports.context import EntropyPort
 
-Asked = list[int | str | Values]
+RequestedChange = list[int | str | Values]
 """One change: action, index (or name, or UUID) and values. In the old form the action stands for the last device, or an
 index for a change of values."""
 NIC_ACTIONS = ("add", "modify", "remove")
@@ -51,7 +51,7 @@ class DeviceChange:
 
 
 @dataclass(frozen=True)
-class Told:
+class DeviceReport:
     """What is told of a change: of which device, and which of its values are new."""
 
     action: str
@@ -60,12 +60,12 @@ class Told:
     keys: tuple[str, ...] = ()
 
 
-def read_changes(kind: str, asked: Sequence[Asked], actions: Collection[str]) -> list[DeviceChange]:
+def read_changes(kind: str, asked: Sequence[RequestedChange], actions: Collection[str]) -> list[DeviceChange]:
     """Read the changes of devices of a *kind*; raises `PrerequisiteError` for what has not their form."""
     return [_read_change(kind, entry, actions) for entry in asked]
 
 
-def _read_change(kind: str, entry: Asked, actions: Collection[str]) -> DeviceChange:
+def _read_change(kind: str, entry: RequestedChange, actions: Collection[str]) -> DeviceChange:
     match entry:
         case [str() as action, int() | str() as where, dict() as values]:
             pass
@@ -117,7 +117,7 @@ def inserted(kind: str, devices: Sequence[SomeDevice], where: int | str, most: i
 
 def change_nics(
     view: ConfigView, nics: Sequence[Nic], changes: Sequence[DeviceChange], entropy: EntropyPort
-) -> tuple[list[Nic], list[Told]]:
+) -> tuple[list[Nic], list[DeviceReport]]:
     """Carry the changes out one after another."""
     now, told = list(nics), []
     for change in changes:
@@ -133,7 +133,7 @@ def change_nics(
             now[index] = changed_nic(index, now[index], asked, view, entropy, taken)
         elif change.action == "remove":
             del now[index]
-        told.append(Told(change.action, index, uuid, tuple(change.values)))
+        told.append(DeviceReport(change.action, index, uuid, tuple(change.values)))
     check_device_names("NIC", [nic.name for nic in now])
     return now, told
 
@@ -161,7 +161,7 @@ class DiskChanges:
     """An instance's disks as they will be, and what has to be done for it."""
 
     disks: list[Disk]
-    told: list[Told]
+    told: list[DeviceReport]
     created: tuple[Disk, ...] = ()
     removed: tuple[Disk, ...] = ()
 
@@ -206,7 +206,7 @@ def change_disks(
                 )
             if change.action == "remove" and gone.uuid in known:
                 removed.append(gone)
-        told.append(Told(change.action, index, uuid, tuple(change.values)))
+        told.append(DeviceReport(change.action, index, uuid, tuple(change.values)))
     check_device_names("disk", [disk.name for disk in now])
     return DiskChanges(
         [replace(disk, iv_name=f"disk/{index}") for index, disk in enumerate(now)],

@@ -108,16 +108,16 @@ class NicPlan:
     """An instance's NICs as they will be."""
 
     nics: list[Nic]
-    told: list[device_changes.Told]
+    told: list[device_changes.DeviceReport]
     from_pool: list[str]
 
 
 @dataclass(frozen=True)
-class Told:
+class ModificationReport:
     """What is told of a modification, in the form of 3.1: pairs of name and value."""
 
-    nics: Sequence[device_changes.Told]
-    disks: Sequence[device_changes.Told]
+    nics: Sequence[device_changes.DeviceReport]
+    disks: Sequence[device_changes.DeviceReport]
     parameters: list[tuple[str, Any]]
     nics_plugged: bool = False
     """Whether the running guest has its new NICs already."""
@@ -149,7 +149,7 @@ class Told:
         return found + self.parameters
 
 
-def _disk_lines(told: device_changes.Told, disk: Disk | None) -> list[tuple[str, Any]]:
+def _disk_lines(told: device_changes.DeviceReport, disk: Disk | None) -> list[tuple[str, Any]]:
     if disk is None or told.action in ("remove", "detach"):
         return [(f"disk/{told.index}", told.action)]
     if told.action == "modify":
@@ -158,7 +158,7 @@ def _disk_lines(told: device_changes.Told, disk: Disk | None) -> list[tuple[str,
 
 
 def _nic_lines(
-    view: ConfigView, instance: Instance, told: device_changes.Told, nic: Nic | None
+    view: ConfigView, instance: Instance, told: device_changes.DeviceReport, nic: Nic | None
 ) -> list[tuple[str, Any]]:
     if nic is None or told.action == "remove":
         return [(f"nic.{told.index}", "remove")]

@@ -25,7 +25,7 @@ SHARED = "/srv/ganeti/shared-file-storage/"
 _TRACEBACK = re.compile(r"^.*\n?Traceback \(most recent call last\)[\s\S]{0,3000}", re.MULTILINE)
 
 
-class Promises:
+class AcknowledgedJobs:
     """Everything told is kept; what nobody knows is looked up after each check."""
 
     def __init__(self, machines: Machines, users: list[User], history: History) -> None:

@@ -18,7 +18,7 @@ from ganeti.model.node_requests import InstanceSpec
 from ganeti.node.backups import nbd
 from ganeti.node.backups.nbd import NbdSource
 from ganeti.node.backups.room import require_scratch
-from ganeti.node.hypervisors.interface import GuestMoments
+from ganeti.node.hypervisors.interface import FrozenViews
 from ganeti.node.hypervisors.kvm import plugging, sockets
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.process import GuestProcess
@@ -38,7 +38,7 @@ _SOCKET = "nbd"
 _PAUSED_NOTE = "paused"
 
 
-class KvmMoments(GuestMoments):
+class KvmFrozenViews(FrozenViews):
     """*running* gives a guest's process and record; raises `HypervisorError` for one that does not run."""
 
     def __init__(
@@ -102,7 +102,9 @@ class KvmMoments(GuestMoments):
         try:
             connection = await sockets.connect(self._places.socket(name, _SOCKET))
         except OSError as err:
-            raise HypervisorError(f"No moment of {name} is held: {err.strerror}. Begin the backup again") from err
+            raise HypervisorError(
+                f"There is no frozen view of the disks of {name}: {err.strerror}. Begin the backup again"
+            ) from err
         async with nbd.opened(connection, f"{_EXPORT}{disk}") as source:
             yield source
 

@@ -5,7 +5,7 @@ from ganeti.placement.kernel.lost_policies import NO_SHAPE, lost_policies
 from ganeti.placement.kernel.state import ClusterState
 
 
-def told(state: ClusterState) -> list[object]:
+def state_facts(state: ClusterState) -> list[object]:
     """Everything but the numbers of instances."""
     views = [state.view(number) for number in range(len(state.nodes))]
     places = {

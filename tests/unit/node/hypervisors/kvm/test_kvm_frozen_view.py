@@ -14,8 +14,8 @@ import pytest
 
 from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
-from ganeti.node.hypervisors.kvm import moments
-from ganeti.node.hypervisors.kvm.moments import KvmMoments
+from ganeti.node.hypervisors.kvm import frozen_view
+from ganeti.node.hypervisors.kvm.frozen_view import KvmFrozenViews
 from ganeti.node.hypervisors.kvm.places import Places
 from ganeti.node.hypervisors.kvm.running_devices import KvmDevices
 
@@ -62,7 +62,7 @@ def test_words_are_looked_for_as_they_are_and_at_once(places: Places, monkeypatc
 
 def test_a_moment_is_given_up_while_there_is_space_left(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = None
-    held = KvmMoments(nothing, places, nothing)
+    held = KvmFrozenViews(nothing, places, nothing)
     directory = places.paths.backup_scratch_dir
     assert not directory.startswith(places.paths.data_dir)
 
@@ -70,10 +70,10 @@ def test_a_moment_is_given_up_while_there_is_space_left(places: Places, monkeypa
         async with held.reading("web1", 0):
             raise AssertionError("there is no guest")
 
-    with pytest.raises(HypervisorError, match="No moment of web1 is held"):
+    with pytest.raises(HypervisorError, match="There is no frozen view of the disks of web1"):
         asyncio.run(read())
     whole = SimpleNamespace(f_blocks=1000, f_frsize=2**20, f_bavail=49)
-    monkeypatch.setattr(moments.os, "statvfs", lambda path: whole)
+    monkeypatch.setattr(frozen_view.os, "statvfs", lambda path: whole)
     with pytest.raises(HypervisorError, match=r"is given up: .*backup-scratch.* has less than 50 MiB left"):
         asyncio.run(read())
     assert os.stat(directory).st_mode & 0o777 == 0o700

@@ -16,7 +16,7 @@ _OWN_PAGES: Final = ("same-origin", "none")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ApiRequest:
     parts: Mapping[str, str]
     """What the path says, by the names of its route."""
     arguments: Mapping[str, list[str]] = field(default_factory=dict)
@@ -45,16 +45,16 @@ class Asked:
         return dict(self.body)
 
 
-def read_request(request: HttpRequest, parts: Mapping[str, str]) -> Asked:
+def read_request(request: HttpRequest, parts: Mapping[str, str]) -> ApiRequest:
     """Read arguments and body; raises `RequestRefused`."""
     arguments = parse_qs(request.query, keep_blank_values=True)
     if not request.body:
-        return Asked(parts, arguments)
+        return ApiRequest(parts, arguments)
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestRefused(415, "A body must come with the header 'Content-type: application/json'")
     try:
-        return Asked(parts, arguments, msgspec.json.decode(request.body), has_body=True)
+        return ApiRequest(parts, arguments, msgspec.json.decode(request.body), has_body=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
         raise RequestRefused(400, f"The body is not JSON: {err}") from err
 

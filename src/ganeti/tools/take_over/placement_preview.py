@@ -20,7 +20,7 @@ _OPTIONS = Options(why=False, why_not=False)
 _NEW = "new-instance"
 
 
-def foretold(path: str) -> list[str]:
+def placement_preview(path: str) -> list[str]:
     """Lines to be shown; raises `GanetiError` for what is no text file of a cluster."""
     try:
         with open(path, encoding="utf-8") as file:

@@ -15,7 +15,7 @@ from tests.real.kvm_lab import Lab, LabNode
 from ganeti.base.errors import HypervisorError
 from ganeti.model.node_requests import AttachedDisk, InstanceSpec
 from ganeti.node.hypervisors.kvm.driver import KvmHypervisor
-from ganeti.node.hypervisors.kvm.moments import KvmMoments
+from ganeti.node.hypervisors.kvm.frozen_view import KvmFrozenViews
 
 pytestmark = pytest.mark.real
 NAME = "held"
@@ -28,8 +28,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory, guest_image):
         yield opened
 
 
-def moments(node: LabNode) -> KvmMoments:
-    return KvmHypervisor(hypervisor_world.NodeOnDisk(node.root)).devices.moments()
+def frozen_views(node: LabNode) -> KvmFrozenViews:
+    return KvmHypervisor(hypervisor_world.NodeOnDisk(node.root)).devices.frozen_views()
 
 
 def beat(data: bytes) -> int:
@@ -39,13 +39,13 @@ def beat(data: bytes) -> int:
     return int(found[1])
 
 
-def changed(held: KvmMoments, spec: InstanceSpec, *, mark: str, since: str) -> list[tuple[int, int]] | None:
+def changed(held: KvmFrozenViews, spec: InstanceSpec, *, mark: str, since: str) -> list[tuple[int, int]] | None:
     """Hold the one disk of a guest; gives what was counted of it, None where nothing was."""
     (counted,) = asyncio.run(held.open(spec, mark=mark, since=since))
     return asyncio.run(held.changed(NAME, 0)) if counted else None
 
 
-async def read(held: KvmMoments, size: int, disk: int = 0) -> bytes:
+async def read(held: KvmFrozenViews, size: int, disk: int = 0) -> bytes:
     async with held.reading(NAME, disk) as source:
         assert await source.size() == 16 * MIB
         return await source.read(0, size)
@@ -65,7 +65,7 @@ def started(lab: Lab, image_format: str) -> tuple[LabNode, InstanceSpec, Attache
 @pytest.mark.parametrize("image_format", ["raw", "qcow2"])
 def test_a_moment_stays_while_the_guest_writes_and_changes_are_counted(lab: Lab, image_format: str) -> None:
     node, spec, disk = started(lab, image_format)
-    held = moments(node)
+    held = frozen_views(node)
     try:
         before = node.beats(NAME)[-1]
         assert asyncio.run(held.open(spec, mark="one", since="")) == [False]
@@ -85,7 +85,7 @@ def test_a_moment_stays_while_the_guest_writes_and_changes_are_counted(lab: Lab,
         node.wait_beats(NAME)
         dirty = changed(held, spec, mark="four", since="three")
         assert (dirty is not None) == (image_format == "qcow2"), "the count survives in the image"
-        with pytest.raises(HypervisorError, match="No moment of held is held"):
+        with pytest.raises(HypervisorError, match="There is no frozen view of the disks of held"):
             asyncio.run(held.close(NAME, kept=""))
             asyncio.run(read(held, 512))
         node.wait_beats(NAME, 2)
@@ -98,7 +98,7 @@ def test_a_full_scratch_space_ends_the_moment_and_not_the_guest(lab: Lab, monkey
     """The scratch file is on a file system that takes nothing more."""
     monkeypatch.setattr("ganeti.node.backups.room._SPARE_BYTES", 0)
     node, spec, _ = started(lab, "raw")
-    held, scratch = moments(node), node.root / "srv/ganeti/backup-scratch"
+    held, scratch = frozen_views(node), node.root / "srv/ganeti/backup-scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(scratch)], check=True)
     try:
@@ -120,7 +120,7 @@ def test_several_disks_are_held_at_the_same_moment(lab: Lab) -> None:
     spec = msgspec.structs.replace(lab.instance(NAME, nics=0, disk=False), disks=[disk.spec for disk in disks])
     node.forget_console(NAME)
     node.call("start", spec=spec, disks=disks)
-    held = moments(node)
+    held = frozen_views(node)
     try:
         node.wait_beats(NAME)
         assert asyncio.run(held.open(spec, mark="one", since="")) == [False, False]
@@ -144,14 +144,14 @@ def test_what_has_changed_is_known_after_a_migration(lab: Lab) -> None:
     lab.start(source, spec)
     try:
         source.wait_beats(NAME)
-        asyncio.run(moments(source).open(spec, mark="one", since=""))
-        asyncio.run(moments(source).close(NAME, kept="one"))
+        asyncio.run(frozen_views(source).open(spec, mark="one", since=""))
+        asyncio.run(frozen_views(source).close(NAME, kept="one"))
         lab.begin(spec, source, target)
         lab.finish(spec, source, target)
         target.wait_beats(NAME)
-        dirty = changed(moments(target), spec, mark="two", since="one")
+        dirty = changed(frozen_views(target), spec, mark="two", since="one")
         assert dirty and dirty[0][0] == 0 and sum(count for _, count in dirty) <= 4, dirty
-        asyncio.run(moments(target).close(NAME, kept="two"))
+        asyncio.run(frozen_views(target).close(NAME, kept="two"))
         target.wait_beats(NAME, 2)
     finally:
         for node in lab.nodes:

@@ -53,7 +53,7 @@ class World:
 
     # MonDs
 
-    async def look(self, nodes: list[Node], within_s: float) -> dict[str, Plain]:
+    async def poll(self, nodes: list[Node], within_s: float) -> dict[str, Plain]:
         self.looked += 1
         return {node.uuid: self.found.get(node.name, {"status": "Ok"}) for node in nodes}
 

@@ -19,13 +19,13 @@ def machine(files: dict[str, bytes]) -> Any:
     return SimpleNamespace(name="node1", disk=disk)
 
 
-def checkers(*machines: Any, promises: dict[int, AcceptedJob] | None = None) -> Checkers:
+def checkers(*machines: Any, accepted_jobs: dict[int, AcceptedJob] | None = None) -> Checkers:
     checkers = Checkers.__new__(Checkers)
     checkers.violations = []
     checkers._world = SimpleNamespace(  # type: ignore[assignment]
         kernel=SimpleNamespace(tell=lambda *_: None), machines=machines, candidates=len(machines)
     )
-    checkers._player = SimpleNamespace(ledger=SimpleNamespace(promises=promises or {}))  # type: ignore[assignment]
+    checkers._player = SimpleNamespace(ledger=SimpleNamespace(accepted_jobs=accepted_jobs or {}))  # type: ignore[assignment]
     return checkers
 
 
@@ -44,7 +44,7 @@ def test_an_end_that_changed_is_told() -> None:
     raw = json.dumps({"id": 1, "ops": [{"status": "success", "result": "two"}]}).encode()
     master = machine({f"{QUEUE}/job-1": raw})
     told = AcceptedJob(1, "test", 0.0, "success", ["one"])
-    found = checkers(promises={1: told})
+    found = checkers(accepted_jobs={1: told})
     found._check_jobs(master)
     assert found.violations == ["job 1 (test) was told to have given ['one'], and has given ['two']"]
     told.result = ["two"]

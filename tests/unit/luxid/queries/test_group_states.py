@@ -162,7 +162,7 @@ def test_what_was_kept_of_the_group_is_void_and_of_others_is_not() -> None:
         assert (await found.listed())["node1"] == 4096
         for group in (GROUP, OTHER):
             assert found.cache.capacity.keep(
-                group, {}, COUNTED, begun=found.cache.capacity.begin(), promises=[], asked_at_s=found.cache.now_s()
+                group, {}, COUNTED, begun=found.cache.capacity.begin(), reservations=[], asked_at_s=found.cache.now_s()
             )
         found.nodes.free_mib = 1000
         await found.groups.renew(RenewGroupState(GROUP))
@@ -179,7 +179,7 @@ def test_what_was_counted_is_void_though_nothing_has_changed() -> None:
         found.nodes.calls.clear()
         capacity = found.cache.capacity
         begun, now_s = capacity.begin(), found.cache.now_s()
-        assert capacity.keep(GROUP, {}, COUNTED, begun=begun, promises=[], asked_at_s=now_s)
+        assert capacity.keep(GROUP, {}, COUNTED, begun=begun, reservations=[], asked_at_s=now_s)
         await found.groups.renew(RenewGroupState(GROUP))
         assert found.nodes.calls == [(ONE, "node_info"), (TWO, "node_info")]
         assert capacity.find(GROUP, {}, [], found.cache.now_s()) is None

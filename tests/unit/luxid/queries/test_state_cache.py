@@ -183,7 +183,9 @@ def test_what_left_the_cluster_is_forgotten_and_does_not_come_back() -> None:
             begun, capacity = Mark(cache.reports.begin(), cache.live.begin(), 1.0), cache.capacity.begin()
             ReportListener(cache).whole([NodeAnswer(node, WHOLE)], QUESTION, begun, frozenset([node]))
             assert cache.reports.report(node)
-            assert cache.capacity.keep(GROUP, {}, COUNTED, begun=capacity, promises=[], asked_at_s=0.0) == (node == ONE)
+            assert cache.capacity.keep(GROUP, {}, COUNTED, begun=capacity, reservations=[], asked_at_s=0.0) == (
+                node == ONE
+            )
             taken_in = cache._observe(event)
             config = cache._view
             config.remove("nodes", node)
@@ -195,7 +197,9 @@ def test_what_left_the_cluster_is_forgotten_and_does_not_come_back() -> None:
 
         tell({"event": "commit", "put": [], "remove": [["nodes", ONE], ["nodegroups", GROUP]]}, ONE)
         tell({"event": "snapshot"}, TWO)
-        assert not cache.capacity.keep(GROUP, {}, COUNTED, begun=cache.capacity.begin(), promises=[], asked_at_s=0.0)
+        assert not cache.capacity.keep(
+            GROUP, {}, COUNTED, begun=cache.capacity.begin(), reservations=[], asked_at_s=0.0
+        )
         assert (cache.capacity._kept, cache.capacity._lessened) == ({}, {})
         assert [cache.reports.report(node) for node in (ONE, TWO)] == [None, None]
         assert list(cache.live._kept) == [(THREE, NodeInfo.call)]

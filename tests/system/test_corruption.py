@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.master_daemons import OFFLINE_UUID, WITHIN_S, Master
 
+from ganeti.base.errors import INTERNAL_ERROR
 from ganeti.base.paths import Paths
 from ganeti.master import operations
 from ganeti.master.queue.undo import encode_line
@@ -82,7 +83,7 @@ def refused(master: Master, name: str, status: int = 1) -> str:
         raise AssertionError(f"{name} starts")
     assert done.returncode == status, done
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"ganeti-{name}: ") and "fault of the program" not in sentence, sentence
+    assert sentence.startswith(f"ganeti-{name}: ") and INTERNAL_ERROR not in sentence, sentence
     return sentence
 
 

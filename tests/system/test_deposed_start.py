@@ -50,9 +50,7 @@ def test_deposed_at_this_point_of_its_start(
         starting.join(10)
         assert statuses == [EXIT_NOT_MASTER]
         assert not any(node.is_running(name) for name in MASTER_DAEMONS)
-        assert (
-            capfd.readouterr().err == f"{daemon}: it was told while it started that this node is the master no longer\n"
-        )
+        assert capfd.readouterr().err == f"{daemon}: this node stopped being the master while it started\n"
     finally:
         asyncio.run(end_master_daemons(master.paths))
 

@@ -23,6 +23,8 @@ from tests.campaign.opcode import OP_ID
 from tests.fakes.master_daemons import Master
 from tests.system.test_campaign import make_master
 
+from ganeti.base.errors import INTERNAL_ERROR
+
 pytestmark = [
     pytest.mark.daemons,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root"),
@@ -110,7 +112,7 @@ class Bed:
         """A call that works, or says in one sentence that there is no space."""
         success, answer = self.master.raw_luxi(method, *arguments)
         if not success:
-            assert "No space left" in str(answer) and "fault of the program" not in str(answer), answer
+            assert "No space left" in str(answer) and INTERNAL_ERROR not in str(answer), answer
         return answer if success else None
 
     def alive(self) -> None:

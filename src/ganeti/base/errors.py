@@ -70,6 +70,9 @@ ENVIRONMENT_ERROR = "environment_error"
 REFUSED_AT_THE_DOOR = "refused_at_the_door"
 """Detail of a node's error: whatever is asked for with this name or driver is refused, so none of it was ever done."""
 
+INTERNAL_ERROR = "an internal error"
+"""What a message calls a bug of this program; the log has its traceback."""
+
 NO_MEMORY = "There is no memory left for a cluster of this size: give the machine more, or ask again"
 """What placement tells where the process itself can get none."""
 

@@ -48,7 +48,7 @@ def ask_node(paths: Paths, address: str, request: NodeRequest[Answer], timeout_s
     body = msgspec.json.encode({**head, "arguments": request.arguments()})
     answer = _send(paths, address, request.call, body, timeout_s)
     if not isinstance(answer, list) or len(answer) != 2:
-        raise NodeUnreachableError(f"The node daemon at {address} gave an answer that is none: is it another release?")
+        raise NodeUnreachableError(f"The node daemon at {address} gave an unreadable answer: is it another release?")
     if not answer[0]:
         raise from_wire(answer[1])
     return read_answer(request, answer[1])

@@ -95,4 +95,4 @@ class LockFollower:
             case {"success": False, "result": result}:
                 raise from_wire(result)
             case _:
-                raise TransportError(f"WConfD told something that cannot be understood: {event!r}")
+                raise TransportError(f"WConfD sent an event that cannot be read: {event!r}")

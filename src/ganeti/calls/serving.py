@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
+from ganeti.base.errors import INTERNAL_ERROR, WRONG_INPUT, GanetiError, PrerequisiteError, TransportError
 from ganeti.ports.luxid import Question
 from ganeti.wire.framing import Connection, MessageTooLong, MessageTooSlow, Pieces, decode, encode
 from ganeti.wire.framing_sync import END
@@ -220,8 +220,8 @@ def _failure(method: str, error: Exception) -> dict[str, Any]:
         error = GanetiError(f"The call {method} could not be carried out: {error.strerror or error}{where}")
         _log.error("%s", error)
     if not isinstance(error, GanetiError):
-        _log.error("the call %s failed by a fault of the program", method, exc_info=error)
-        error = GanetiError(f"The call {method} failed by a fault of the program: {type(error).__name__}: {error}")
+        _log.error("the call %s failed with %s", method, INTERNAL_ERROR, exc_info=error)
+        error = GanetiError(f"The call {method} failed with {INTERNAL_ERROR}: {type(error).__name__}: {error}")
     return {"success": False, "result": error.to_wire()}
 
 

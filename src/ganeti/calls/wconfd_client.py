@@ -306,7 +306,7 @@ class WConfdClient:
             else:
                 connection.abort()
         if not isinstance(answer, dict) or "success" not in answer:
-            raise GanetiError(f"WConfD gave an answer that is none: {answer!r}")
+            raise GanetiError(f"WConfD gave an answer that cannot be read: {answer!r}")
         if not answer["success"]:
             raise from_wire(answer["result"])
         return answer["result"]

@@ -214,7 +214,7 @@ def _patient_call(client: Client, job_id: Any, silent: bool, method: str, *argum
                 later = f"job {job_id} is not lost: follow it with 'gnt-job watch {job_id}' then"
                 raise Failure(f"{away.text}; {later}") from None
             if not told and now_s - since_s > _TELL_AFTER_S:
-                err(f"The master daemon is away; job {job_id} is not lost, its end is told when the daemon is back")
+                err(f"The master daemon is away; job {job_id} is not lost: its end is printed when the daemon is back")
                 told = True
             time.sleep(_RETRY_S)
 

@@ -152,7 +152,7 @@ def _finish_take_over(environment: Environment) -> int | None:
         return None
     from ganeti.bootstrap.failover import finish_take_over
 
-    _log.warning("this node has begun to become the master and was interrupted: it goes on now")
+    _log.warning("this node has begun to become the master and was interrupted: it continues now")
     machine = Machine(environment.paths.root, environment.hostname, lambda line: _log.warning("%s", line))
     return finish_take_over(machine, own.promised)
 

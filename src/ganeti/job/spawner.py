@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
+from ganeti.base.errors import INTERNAL_ERROR
 from ganeti.job import process as job_process
 from ganeti.job import world as job_world
 from ganeti.job.spare import Spare
@@ -181,7 +182,7 @@ class Spawner:
             os.close(self._wake_write)
             status = child()
         except BaseException:
-            _log.exception("process %d ends because of a fault of the program", os.getpid())
+            _log.exception("process %d ends because of %s", os.getpid(), INTERNAL_ERROR)
         finally:
             os._exit(status)  # every line of the log is out already
 
@@ -189,7 +190,7 @@ class Spawner:
         try:
             return job_process.run(self._environment, job_id, attempt, socket.socket(fileno=descriptor))
         except BaseException:
-            _log.exception("job %s ends because of a fault of the program", job_id)
+            _log.exception("job %s ends because of %s", job_id, INTERNAL_ERROR)
             return 1
 
     def _reap(self) -> None:

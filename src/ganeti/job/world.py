@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ganeti.base.errors import GanetiError, TransportError
+from ganeti.base.errors import INTERNAL_ERROR, GanetiError, TransportError
 from ganeti.calls.copies import ask_copies
 from ganeti.calls.luxi_client import LuxiClient
 from ganeti.calls.wconfd_client import JobOwner
@@ -230,7 +230,7 @@ class JobWorld:
             return False
 
     def note_fault(self, error: BaseException) -> None:
-        _log.error("job %d failed by a fault of the program", self._job.id, exc_info=error)
+        _log.error("job %d failed with %s", self._job.id, INTERNAL_ERROR, exc_info=error)
 
     def context(
         self, identity: JobIdentity, log: JobLogPort, undo: UndoPort, stop_if_cancelled: Callable[[], None]
@@ -325,7 +325,7 @@ class JobConfig:
             await world.wconfd.flush(_FLUSH_S, group)
         except GanetiError as err:
             _log.warning(
-                "job %d goes on although not all candidates may have the configuration: %s", world.owner.job_id, err
+                "job %d continues although not all candidates may have the configuration: %s", world.owner.job_id, err
             )
 
     async def copies(self) -> Copies:

@@ -49,9 +49,9 @@ class LossesHeard:
         try:
             await self._commit(NoteGenerations(generations={disk.uuid: report.generation}))
         except GanetiError as err:
-            _log.warning("disk %s: the loss of a copy, told by %s, is not noted: %s", disk.uuid, report.node, err)
+            _log.warning("disk %s: the loss of a copy that %s reports is not recorded: %s", disk.uuid, report.node, err)
             raise
-        _log.warning("disk %s: %s goes on without the other copy", disk.uuid, report.node)
+        _log.warning("disk %s: %s continues without the other copy", disk.uuid, report.node)
         return ""
 
     def _disk(self, report: LossReport) -> Disk:

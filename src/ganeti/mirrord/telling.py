@@ -94,7 +94,7 @@ class Teller:
             if not fault.text:
                 continue
             if fault.text != said:
-                _log.warning("disk %s: the master cannot be told that a copy is lost: %s", disk.image, fault.text)
+                _log.warning("disk %s: the loss of a copy cannot be reported to the master: %s", disk.image, fault.text)
                 said = fault.text
             try:
                 async with asyncio.timeout(pause_s):

@@ -89,4 +89,4 @@ class Teller:
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
         what = f"that {', '.join(report.ended)} ended" if report.ended else "which guests run"
-        _log.info("the maintenance daemon cannot be told %s (%s): the watcher looks in its round", what, fault)
+        _log.info("%s cannot be reported to the maintenance daemon (%s): the watcher looks in its round", what, fault)

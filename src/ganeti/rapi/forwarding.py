@@ -105,7 +105,7 @@ class Forwarder:
             with open(self._secret_file(), "rb") as file:
                 secret = file.read()
         except OSError as err:
-            _log.warning("the master is not told who asks: %s", err)
+            _log.warning("the master does not get the name of the caller: %s", err)
             return ""
         seconds = int(time.time()) if at_s is None else at_s
         said = "\n".join((_SIGNED, str(seconds), client, request.method, request.raw_path, request.query))

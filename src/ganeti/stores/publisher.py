@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from ganeti.base.errors import ConfigurationError
+from ganeti.base.errors import INTERNAL_ERROR, ConfigurationError
 from ganeti.base.paths import Paths
 from ganeti.master.config.publication import PublishedForm, SsconfSource, ssconf_files
 from ganeti.master.config.records import Position, PublishedMark
@@ -145,7 +145,7 @@ class Publisher:
                 retry_s = _RETRY_FIRST_S
             except Exception as err:
                 if not isinstance(err, OSError | ConfigurationError):
-                    _log.exception("Publication failed by a fault of the program")
+                    _log.exception("Publication failed with %s", INTERNAL_ERROR)
                 problem = err.strerror if isinstance(err, OSError) else str(err)
                 _log.error("The configuration cannot be published, next try in %d s: %s", retry_s, problem)
                 self._release(ConfigurationError(f"The configuration is committed but not published: {problem}"))

@@ -114,7 +114,7 @@ def _read_log(raw: bytes, path: str) -> UndoLog:
         raise
     except Exception as err:  # whatever stands in it, it must not end the daemon that looks
         raise JobFileCorrupted(f"{path} is damaged: {type(err).__name__}: {err}") from err
-    raise JobFileCorrupted(f"{path} is damaged: the number of a record is none")
+    raise JobFileCorrupted(f"{path} is damaged: the number of a record is not valid")
 
 
 def left_by(paths: Paths, job: JobFile) -> tuple[int, str]:

@@ -29,7 +29,14 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from types import FrameType
 
-from ganeti.base.errors import EXIT_FAILURE, EXIT_NOT_MASTER, DeposedError, GanetiError, refusal_of_system
+from ganeti.base.errors import (
+    EXIT_FAILURE,
+    EXIT_NOT_MASTER,
+    INTERNAL_ERROR,
+    DeposedError,
+    GanetiError,
+    refusal_of_system,
+)
 from ganeti.system.accounts import LOG_DIR_MODE, RUN_DIR_MODE, make_shared_directory
 from ganeti.system.environment import Environment, read_environment
 from ganeti.system.logs import reopen_logs, set_up_logs
@@ -155,8 +162,8 @@ def _live(
     except (OSError, GanetiError) as err:
         return err
     except Exception as err:
-        _log.exception("%s ends because of a fault of the program: %s", daemon.name, err)
-        return GanetiError(f"a fault of the program: {err}; see the log")
+        _log.exception("%s ends because of %s: %s", daemon.name, INTERNAL_ERROR, err)
+        return GanetiError(f"{INTERNAL_ERROR}: {err}; see the log")
     return None
 
 
@@ -172,7 +179,7 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]], 
 
     def end_as_deposed() -> None:
         daemon.status = EXIT_NOT_MASTER
-        _log.warning("%s is told to end: this node is the master no longer", daemon.name)
+        _log.warning("%s ends: this node is the master no longer", daemon.name)
         stop()
 
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, DEPOSED: end_as_deposed, signal.SIGHUP: daemon.hang_up}
@@ -191,7 +198,7 @@ async def _supervise(daemon: Daemon, main: Callable[[Daemon], Awaitable[None]], 
     except (OSError, GanetiError) as err:
         if daemon.is_ready or daemon.status != EXIT_NOT_MASTER:
             raise
-        _log.info("%s failed as it was told to end: %s", daemon.name, err)
+        _log.info("%s failed as it ended: %s", daemon.name, err)
     finally:
         keeping.cancel()
         # The loop's end gives signals their defaults back. No process is started any more that would inherit this.
@@ -213,9 +220,9 @@ async def _keep_pid_file(daemon: Daemon) -> None:
 
 def _ended_early(daemon: Daemon) -> DaemonRefused:
     if daemon.status == EXIT_NOT_MASTER:
-        return DaemonRefused("it was told while it started that this node is the master no longer", EXIT_NOT_MASTER)
+        return DaemonRefused("this node stopped being the master while it started", EXIT_NOT_MASTER)
     if daemon.stopping.is_set():
-        return DaemonRefused("it was told to stop while it started")
+        return DaemonRefused("it was stopped while it started")
     return DaemonRefused("it ended before it served; see its log")
 
 

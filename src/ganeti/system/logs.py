@@ -80,7 +80,7 @@ class ReopeningHandler(logging.StreamHandler[TextIO]):
         try:
             old = self.setStream(self._open())
         except OSError as err:
-            _log.error("the log goes on in the old file: %s cannot be opened: %s", self.path, err.strerror)
+            _log.error("the log continues in the old file: %s cannot be opened: %s", self.path, err.strerror)
             return
         if old is not None:
             _close(old)

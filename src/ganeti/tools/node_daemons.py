@@ -205,7 +205,7 @@ class Node:
                 return 0
             text = ""
         if not text.isdigit():
-            raise Refused(f"sshd was not told of its new keys: {path} names no process")
+            raise Refused(f"sshd was not reloaded with its new keys: {path} names no process")
         os.kill(int(text), signal.SIGHUP)
         return 0
 

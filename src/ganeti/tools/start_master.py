@@ -44,7 +44,7 @@ def start_master(node: Node, names: Sequence[str], for_voters: Sequence[str] = (
 
 
 def _go_on(node: Node, epoch: int) -> int:
-    print("This node has begun to become the master and was interrupted: it goes on now", file=sys.stderr)
+    print("This node has begun to become the master and was interrupted: it continues now", file=sys.stderr)
     try:
         return node.finish_take_over(epoch)
     except GanetiError as err:

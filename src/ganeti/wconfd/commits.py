@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
+from ganeti.base.errors import INTERNAL_ERROR, ConfigurationError, DeposedError, GanetiError
 from ganeti.master.config.fingerprint import Ahead
 from ganeti.master.config.head import Head, Staged
 from ganeti.master.config.publication import PublishedForm
@@ -301,12 +301,10 @@ class Committer:
             _fail(request, err)
             return False
         except Exception as err:
-            _log.exception("%s: change %s failed by a fault of the program", step, name)
+            _log.exception("%s: change %s failed with %s", step, name, INTERNAL_ERROR)
             if request.staged is not None:
                 self._head.revert(request.staged)
-            _fail(
-                request, GanetiError(f"The change {name} failed by a fault of the program: {type(err).__name__}: {err}")
-            )
+            _fail(request, GanetiError(f"The change {name} failed with {INTERNAL_ERROR}: {type(err).__name__}: {err}"))
             return False
         return True
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 
-from ganeti.base.errors import GanetiError
+from ganeti.base.errors import INTERNAL_ERROR, GanetiError
 from ganeti.master.config.publication import SsconfSource
 from ganeti.model.node_calls.files import DifferingSsconf, WriteSsconfFiles
 from ganeti.model.objects import Node
@@ -181,7 +181,7 @@ class Distributor:
                 except Exception as err:
                     receiver.differs = differs
                     if not isinstance(err, GanetiError):
-                        _log.exception("Sending to node %s failed by a fault of the program", receiver.node.name)
+                        _log.exception("Sending to node %s failed with %s", receiver.node.name, INTERNAL_ERROR)
                     await self._after_failure(receiver, err)
                     continue
                 if receiver.failures:

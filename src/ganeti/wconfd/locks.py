@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ganeti.base.errors import GanetiError, LockError
+from ganeti.base.errors import INTERNAL_ERROR, GanetiError, LockError
 from ganeti.master.locks import asking
 from ganeti.master.locks.asking import Outcome
 from ganeti.master.locks.effects import Effect
@@ -314,7 +314,7 @@ class LockService:
             try:
                 listener(news)
             except Exception:
-                _log.exception("A follower of the locks is told nothing any more, by a fault of the program")
+                _log.exception("A follower of the locks gets no more events because of %s", INTERNAL_ERROR)
                 self.listeners.pop(listener, None)
         if not saving.done():
             saving.set_result(None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganeti.base.errors import ConfigurationError, DeposedError, GanetiError
+from ganeti.base.errors import INTERNAL_ERROR, ConfigurationError, DeposedError, GanetiError
 from ganeti.base.paths import Paths
 from ganeti.master.config.records import Commit
 from ganeti.master.replication import events
@@ -256,8 +256,8 @@ class Replicator:
         try:
             answers = await self._sender.send(request)
         except Exception as err:
-            _log.exception("Sending to node %s failed by a fault of the program", request.node)
-            reason = f"a fault of the program: {type(err).__name__}: {err}"
+            _log.exception("Sending to node %s failed with %s", request.node, INTERNAL_ERROR)
+            reason = f"{INTERNAL_ERROR}: {type(err).__name__}: {err}"
             answers = [events.Failed(request.node, events.Problem.REFUSED, reason)]
         for answer in answers:
             self._handle(answer)

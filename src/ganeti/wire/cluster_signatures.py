@@ -71,7 +71,7 @@ def check_disk_info(secret: str, index: int, shown: Any) -> tuple[str, int, str]
         case _:
             raise PrerequisiteError(f"{what}: it must be host, port, magic, digest and salt", WRONG_INPUT)
     if not 0 < port < 65536 or not _MAGIC.fullmatch(magic) or host.startswith("-"):
-        raise PrerequisiteError(f"{what}: host, port or magic is none", WRONG_INPUT)
+        raise PrerequisiteError(f"{what}: host, port or magic is not valid", WRONG_INPUT)
     return host, port, magic
 
 

@@ -111,7 +111,7 @@ def verdict_of(
         else:
             verdict = "named by an undo record"
     if succeeded and found != done:
-        wrong.append("the user was told of success, and it is not done")
+        wrong.append("the user got a success, and it is not done")
     return verdict, wrong + _untrue(ending.result, ending.state, verdict)
 
 

@@ -145,7 +145,7 @@ class Checkers:
     def look(self) -> None:
         """At any moment: no guest runs twice, and nothing of ours has failed by its own fault."""
         for who, sentence, _ in self._world.kernel.faults:
-            self.violated(f"{who} met a fault of the program: {sentence}")
+            self.violated(f"{who} met an internal error: {sentence}")
         self._world.kernel.faults.clear()
         running: dict[str, str] = {}
         for machine in self._world.machines:

@@ -15,7 +15,7 @@ class Refusing:
     """A client whose stream fails a few times before it begins."""
 
     def __init__(self) -> None:
-        self.failures = [TransportError("away"), GanetiError("The call failed by a fault of the program")]
+        self.failures = [TransportError("away"), GanetiError("The call failed with an internal error")]
 
     async def events(self, position):
         if self.failures:

@@ -128,7 +128,7 @@ def test_faults_and_refusals_leave_the_connection_open(tmp_path):
 
     answers = serving(tmp_path, scenario, calls={"Odd": surrogate})
     assert [answer["success"] for answer in answers] == [False, False, False, True]
-    assert answers[0]["result"][1] == ["The call Fault failed by a fault of the program: ZeroDivisionError: by nothing"]
+    assert answers[0]["result"][1] == ["The call Fault failed with an internal error: ZeroDivisionError: by nothing"]
     assert answers[1]["result"] == ["GenericError", ["Not today: come tomorrow"]]
 
 

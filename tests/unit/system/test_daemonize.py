@@ -133,7 +133,7 @@ def test_the_life_of_a_daemon(root):
     [
         ("refuse", 11, "ganeti-tried: this node is not the master\n"),
         ("broken", 1, "ganeti-tried: the file is broken\n"),
-        ("fault", 1, "ganeti-tried: a fault of the program: a mistake; see the log\n"),
+        ("fault", 1, "ganeti-tried: an internal error: a mistake; see the log\n"),
     ],
 )
 @pytest.mark.parametrize("foreground", [False, True])
@@ -145,8 +145,8 @@ def test_a_refused_start_gives_its_sentence_and_status(root, why, status, senten
     assert ("Traceback" in (root / LOG).read_text()) == (why == "fault")
 
 
-TOLD_TO_STOP = "ganeti-tried: it was told to stop while it started\n"
-NOT_MASTER = "ganeti-tried: it was told while it started that this node is the master no longer\n"
+TOLD_TO_STOP = "ganeti-tried: it was stopped while it started\n"
+NOT_MASTER = "ganeti-tried: this node stopped being the master while it started\n"
 
 
 @pytest.mark.parametrize(

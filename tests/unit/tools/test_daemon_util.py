@@ -196,7 +196,7 @@ def test_an_interrupted_take_over_is_finished(
     Path(node.paths.ssconf_file("master_node")).write_text("node2\n")
     assert run(["start-master"], node) == 0
     assert finished == [4]
-    assert "it goes on now" in capsys.readouterr().err
+    assert "it continues now" in capsys.readouterr().err
 
     def refuse(node: Node, epoch: int) -> int:
         raise PrerequisiteError("1 of 3 master candidates can be counted on")

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.wconfd import fast_directory, running_wconfd
 
-from ganeti.base.errors import GanetiError, LockError
+from ganeti.base.errors import INTERNAL_ERROR, GanetiError, LockError
 from ganeti.calls.reservation_calls import list_reservations, reserve_room
 from ganeti.model.configuration import Draft
 from ganeti.model.objects import Instance
@@ -137,6 +137,6 @@ def test_wrong_arguments_are_refused_in_words(root):
         for arguments in ([client, [{}], 0], [client, [], "x"], [client, 5, 0], ["x", [], 0]):
             with pytest.raises(GanetiError) as caught:
                 await daemon.client.call("reserveRoom", *arguments)
-            assert "fault of the program" not in str(caught.value)
+            assert INTERNAL_ERROR not in str(caught.value)
 
     run(scenario, root)

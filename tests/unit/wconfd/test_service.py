@@ -105,7 +105,7 @@ def test_commits_that_come_together_are_one_transaction(root):
 def test_refused_changes_leave_no_trace(root):
     async def scenario(daemon):
         owner = daemon.job(1)
-        with pytest.raises(GanetiError, match="FailByFault failed by a fault of the program: ZeroDivisionError"):
+        with pytest.raises(GanetiError, match="FailByFault failed with an internal error: ZeroDivisionError"):
             await daemon.client.commit(owner, 1, FailByFault(), False)
         with pytest.raises(ConfigVerifyError, match="refers to node 'gone'"):
             await daemon.client.commit(owner, 2, AddDisk(disk=Disk(uuid="d", dev_type="plain", nodes=["gone"])), False)
@@ -347,7 +347,7 @@ def test_an_answer_that_is_no_json_is_a_fault_of_the_change_alone(root):
             daemon.client.commit(owner, 2, TagCluster(tag="good"), False),
             return_exceptions=True,
         )
-        assert "AnswerNonsense failed by a fault of the program" in str(answers[0])
+        assert "AnswerNonsense failed with an internal error" in str(answers[0])
         assert answers[1].result == 2
         assert await daemon.client.position() == (1, 43)
 

@@ -24,7 +24,7 @@ COMMANDS = (
       (('--json',), 'json', 'flag', 'one JSON object a line instead of sentences', True, None, (), '', False),
      ),
      (), 'debug.events:follow', '', False, '', False, True, False, '', (), (), ()),
-    ('iallocator', 'show what an allocator would be told, or would answer',
+    ('iallocator', 'show what an allocator would get, or would answer',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', ''),
      ),

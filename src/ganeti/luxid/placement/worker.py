@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ganeti.base.errors import NO_MEMORY, ExecutionError, GanetiError, TransportError, from_wire
+from ganeti.base.errors import INTERNAL_ERROR, NO_MEMORY, ExecutionError, GanetiError, TransportError, from_wire
 from ganeti.master.cache.node_reports import NodeReport, NodeReports
 from ganeti.model.placement_requests import PlacementRequest
 from ganeti.model.reservations import Reservation
@@ -188,7 +188,7 @@ class _Answering:
         except MemoryError:
             return Answer(error=ExecutionError(NO_MEMORY).to_wire())
         except Exception as err:
-            _log.exception("a question of placement failed by a fault of the program")
+            _log.exception("a placement request failed with %s", INTERNAL_ERROR)
             return Answer(error=ExecutionError(f"The allocator failed: {type(err).__name__}: {err}").to_wire())
 
     def _answer(self, question: Question) -> Answer:

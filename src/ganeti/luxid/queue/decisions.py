@@ -86,5 +86,5 @@ def _not_done(effect: ev.Effect, err: OSError) -> str:
                 "or the next start of the master daemon forgets it"
             )
         case ev.TellPriority(job_id):
-            return f"Job {job_id} cannot be told its new priority ({err.strerror}): free some space and try again"
+            return f"Job {job_id} cannot get its new priority ({err.strerror}): free some space and try again"
     return f"{effect} could not be carried out: {err}"

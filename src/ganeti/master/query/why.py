@@ -69,7 +69,7 @@ class _Story:
         self._told.add(job_id)
         if len(self._told) > MOST_JOBS:
             if len(self._told) == MOST_JOBS + 1:
-                self._say(depth, "and so on: more jobs have to do with this than can be told")
+                self._say(depth, "and so on: more jobs are involved than can be shown")
             return
         if job is None:
             self._say(depth, f"{lead}{self._ended(job_id, link)}")
@@ -155,7 +155,7 @@ class _Story:
         if file.deaths:
             return _Waits(f"died in the midst of its work; a new process has been undoing what it left for {for_long}")
         if file.status == CANCELING:
-            return _Waits(f"has been told to stop and comes to an end; its process began {for_long} ago")
+            return _Waits(f"is being stopped; its process began {for_long} ago")
         if file.status in (QUEUED, WAITING):
             return await self._waits_for_locks(job, f"has had a process for {for_long}")
         return _Waits(f"{self._running_for(job, entry)}{_quoted(words.doing(entry, self.facts.now_s))}")

@@ -84,7 +84,7 @@ class Reader:
         head = self._at(begins, _SECTOR)
         place, count, checksum, flags = struct.unpack_from("<QQII", head, 40)
         if head[4:20] != _MAGIC:
-            raise DamagedError("its area of metadata is none")
+            raise DamagedError("its area of metadata is not valid")
         if not count or flags & _IGNORED:
             return None
         if count > min(size, _MOST_TEXT) or not _SECTOR <= place < size:

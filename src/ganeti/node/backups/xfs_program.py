@@ -127,7 +127,7 @@ class Xfs:
         """Names and inodes of what it holds, without `.` and `..`."""
         inode = self.inode(number)
         if not stat.S_ISDIR(inode.mode):
-            raise DamagedError("what it calls a directory is none")
+            raise DamagedError("what it calls a directory is no directory")
         if inode.format == _LOCAL:
             yield from self._short(inode.fork)
             return
@@ -164,7 +164,7 @@ class Xfs:
     def link(self, number: int) -> bytes:
         inode = self.inode(number)
         if not stat.S_ISLNK(inode.mode) or inode.size > _LONGEST_LINK:
-            raise DamagedError("what it calls a symbolic link is none")
+            raise DamagedError("what it calls a symbolic link is no link")
         if inode.format == _LOCAL:
             return inode.fork[: inode.size]
         header = 56 if self._is_5 else 0
@@ -196,7 +196,7 @@ class Xfs:
         if magic in (b"XD2B", b"XDB3"):
             ends -= 8 + 8 * int(struct.unpack_from(">I", data, len(data) - 8)[0])
         elif magic not in (b"XD2D", b"XDD3"):
-            raise DamagedError("a block of a directory is none")
+            raise DamagedError("a block of a directory is not valid")
         at = 64 if magic in (b"XDB3", b"XDD3") else 16
         while 0 <= at < ends - 8:
             if data[at : at + 2] == b"\xff\xff":

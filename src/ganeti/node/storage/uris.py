@@ -63,4 +63,4 @@ def _rbd(uri: str) -> dict[str, Any]:
 
 
 def _unknown(uri: str) -> BlockDeviceError:
-    return BlockDeviceError(f"'{uri}' names no disk that QEMU is told of: use one of {', '.join(SCHEMES)}")
+    return BlockDeviceError(f"'{uri}' names no disk that QEMU can open: use one of {', '.join(SCHEMES)}")

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, description="Send or receive the data of one disk over TLS.")
-    parser.add_argument("statusfile", metavar="STATUSFILE", help="where is told how far it is (full path)")
+    parser.add_argument("statusfile", metavar="STATUSFILE", help="file for its progress (full path)")
     parser.add_argument("mode", choices=(RECEIVE, SEND), help="whether data come or go")
     parser.add_argument("--key", default="", help="file with the key of this side (PEM)")
     parser.add_argument("--cert", default="", help="file with its certificate")

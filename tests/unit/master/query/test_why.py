@@ -248,7 +248,7 @@ def test_a_limit_by_reason_counts_only_its_own_key(facts):
         (
             Phase.STARTED,
             {"status": "canceling"},
-            "has been told to stop and comes to an end; its process began 12 s ago.",
+            "is being stopped; its process began 12 s ago.",
         ),
         (Phase.STARTED, {"status": "running"}, "has been running for 12 s."),
     ],

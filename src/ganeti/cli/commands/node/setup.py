@@ -100,7 +100,7 @@ def join_cluster(call: Invocation) -> int:
     if take_up_token(call.values["master"], given):
         out("This machine is a node of the cluster now")
     else:
-        out("This machine is set up; the master has not told how its job ended: look there, with gnt-node list")
+        out("This machine is set up; the master has not reported how its job ended: look there, with gnt-node list")
     return 0
 
 

@@ -132,7 +132,7 @@ class Reception:
             await confirm(ctx, self._sides)
         except GanetiError as err:
             ctx.log.warning(
-                f"The sending cluster could not be told that the instance is here, and keeps its own: {err}"
+                f"The sending cluster did not get the message that the instance is here, and keeps its own: {err}"
             )
         with contextlib.suppress(GanetiError):
             for side in self._sides:

@@ -72,7 +72,7 @@ _Plain = dict[str, Any]
     summary_field="iallocator",
     cli=Command(
         "gnt-debug iallocator",
-        "show what an allocator would be told, or would answer",
+        "show what an allocator would get, or would answer",
         aliases=("allocator",),
         arguments=(Argument("instance_name", "instance-name"),),
         options=_OPTIONS,
@@ -85,7 +85,7 @@ _Plain = dict[str, Any]
 class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Build a request of *mode*; *direction* says whether its input is wanted or the allocator's answer."""
 
-    direction: Annotated[str, Parameter("in: show what it is told; out: what it answers")]
+    direction: Annotated[str, Parameter("in: show what it gets; out: what it answers")]
     mode: Annotated[str, Parameter("what is asked for")]
     name: Annotated[Text, Parameter("name of the instance, new or existing", subject="object")]
     nics: Annotated[list[_Plain] | None, Parameter("NICs of the new instance")] = None

@@ -114,7 +114,7 @@ def test_a_copy_that_cannot_move_stops_it(ctx: FakeContext) -> None:
 def test_a_failed_script_is_told_and_the_name_stays(ctx: FakeContext) -> None:
     ctx.nodes.handlers["instance_run_rename"] = ExecutionError("OS rename script of noop failed for db1: status 1")
     assert rename(ctx) == "db1"
-    assert any("has its new name, but the system on its disks was not told: OS rename" in line for line in ctx.lines)
+    assert any("has its new name, but its installed system does not know it: OS rename" in line for line in ctx.lines)
     assert ctx.story[-1] == "node1 instance_disks_shutdown"
 
 

@@ -202,7 +202,7 @@ class GiveInstanceAnotherName(Operation[str], frozen=True, kw_only=True, forbid_
             ctx.log.info("* running the rename script of its OS...")
             await tell_new_name(ctx, spec, checked.instance.name, self.debug_level or 0)
         except GanetiError as err:
-            ctx.log.warning(f"Instance {spec.name} has its new name, but the system on its disks was not told: {err}")
+            ctx.log.warning(f"Instance {spec.name} has its new name, but its installed system does not know it: {err}")
         await close_disks(ctx, spec)
 
 

@@ -50,7 +50,7 @@ def _up(options: argparse.Namespace) -> int:
         except GanetiError:
             _say(f"the nodes are left for a look; end them with gnt-testbed down {made.directory}")
             raise
-    _say(f"up; a shell on the first node: gnt-testbed shell {made.directory}")
+    _say(f"up; a shell on the first node: {sys.argv[0]} shell {made.directory}")
     return 0
 
 

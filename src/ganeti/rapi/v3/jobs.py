@@ -32,9 +32,9 @@ def up_to(seconds: float) -> Schema:
     answers={200: Answer("status and results")},
 )
 async def _wait(services: Services, turn: Turn) -> Any:
-    job = job_number(turn.asked.parts["name"])
+    job = job_number(turn.request.parts["name"])
     with lost_is_not_found():
-        status, results = await ended(services.luxi, job, seconds(turn.asked, "timeout_s", 10.0, WAIT_MAX_S))
+        status, results = await ended(services.luxi, job, seconds(turn.request, "timeout_s", 10.0, WAIT_MAX_S))
     return {"id": job, "ended": status is not None, "status": status, "results": results}
 
 
@@ -47,7 +47,7 @@ async def _wait(services: Services, turn: Turn) -> Any:
     errors=(409,),
 )
 async def _cancel(services: Services, turn: Turn) -> Any:
-    job = job_number(turn.asked.parts["name"])
+    job = job_number(turn.request.parts["name"])
     turn.told["job"] = job
     with lost_is_not_found():
         done, message = await services.luxi.call("CancelJob", job)
@@ -72,9 +72,9 @@ async def ended(luxi: Luxi, job: int, within_s: float) -> tuple[str | None, list
             return None, None
 
 
-def seconds(asked: ApiRequest, name: str, default: float, most: float) -> float:
+def seconds(request: ApiRequest, name: str, default: float, most: float) -> float:
     """Read a time to wait; raises `RequestRefused`."""
-    word = asked.word(name)
+    word = request.word(name)
     try:
         found = float(word) if word else default
     except ValueError:

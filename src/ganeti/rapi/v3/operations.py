@@ -94,13 +94,13 @@ def _answer(text: str, schema: str) -> Answer:
 async def _submit(services: Services, turn: Turn) -> HttpReply:
     operation = await _operation(services, turn)
     plain = operation.to_plain()
-    wait_s = seconds(turn.asked, "wait_s", 0.0, SUBMISSION_WAIT_MAX_S)
-    plan = turn.asked.word("plan")
+    wait_s = seconds(turn.request, "wait_s", 0.0, SUBMISSION_WAIT_MAX_S)
+    plan = turn.request.word("plan")
     if plan is not None:
         if not is_fingerprint(plan):
             raise RequestRefused(400, f"'{plan[:40]}' is no fingerprint: /3/plan/OPERATION gives one")
         plain["reason"] = [*plain["reason"], [PLAN_SOURCE, plan, time.time_ns()]]
-    digest = "" if turn.key is None else digest_of(turn.asked.parts["operation"], turn.asked.body, plan)
+    digest = "" if turn.key is None else digest_of(turn.request.parts["operation"], turn.request.body, plan)
     job = await services.submitter.submit(traced([plain], turn.place), turn.key, digest)
     turn.told["job"] = job
     return await _submitted(services, job, wait_s)
@@ -149,12 +149,12 @@ async def _plan(services: Services, turn: Turn) -> Any:
 
 async def _operation(services: Services, turn: Turn) -> Operation[Any]:
     """Read the operation of a request that its caller may submit; raises `RequestRefused`."""
-    op_id = operation_id(turn.asked.parts["operation"])
+    op_id = operation_id(turn.request.parts["operation"])
     turn.told["operation"] = op_id
     if op_id == "OP_PLAN":
         raise RequestRefused(400, "Plans are made by /3/plan/OPERATION")
-    body = turn.asked.body if turn.asked.has_body else {}
-    operation = read_operation(op_id, body, turn.caller, turn.asked.word("reason"))
+    body = turn.request.body if turn.request.has_body else {}
+    operation = read_operation(op_id, body, turn.caller, turn.request.word("reason"))
     turn.told["summary"] = operation.summary()
     await require_operation(services.luxi, turn.caller, operation)
     return operation

@@ -41,7 +41,7 @@ class Turn:
     """One request as its handler gets it; the handler leaves in *told* what the audit log is to say."""
 
     caller: Caller
-    asked: ApiRequest
+    request: ApiRequest
     key: str | None = None
     """Its Idempotency-Key."""
     last_event: str | None = None

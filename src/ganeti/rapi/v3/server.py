@@ -43,7 +43,7 @@ class Resources:
         kind, right = route.access.kind, route.access.right
         if not kind or (route.access.is_narrowed and turn.caller.tags_for(kind, right)):
             return
-        parts = turn.asked.parts
+        parts = turn.request.parts
         await require(self._luxi, turn.caller, kind, right, [parts["name"]] if "name" in parts else [])
 
     def _encoded_document(self) -> bytes:
@@ -54,7 +54,7 @@ class Resources:
 
 def _refuse_unknown_arguments(route: Route, turn: Turn) -> None:
     known = [argument.name for argument in route.arguments]
-    unknown = [name for name in turn.asked.arguments if name not in known]
+    unknown = [name for name in turn.request.arguments if name not in known]
     if unknown and not route.takes_any_argument:
         there = f"there are {', '.join(known)}" if known else "there are none"
         raise RequestRefused(400, f"There is no argument '{unknown[0][:40]}' here: {there}")

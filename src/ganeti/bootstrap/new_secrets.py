@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
+from ganeti.base.paths import Paths
 from ganeti.bootstrap.init import HMAC_KEY_BYTES, SECRET_BYTES
 from ganeti.bootstrap.machine import Machine
 from ganeti.node.certificates import create_self_signed, first_certificate, has_fitting_key, trusted_for
 from ganeti.system.accounts import owner_for
 from ganeti.system.files import write_atomically
+from ganeti.system.ssconf import ssconf
 
 
 def make_secrets(options: Mapping[str, Any]) -> list[str]:
@@ -33,6 +35,12 @@ def make_secrets(options: Mapping[str, Any]) -> list[str]:
     return [path for path, _, _ in files]
 
 
+def remote_api_names(paths: Paths, hostname: str) -> list[str]:
+    """What clients call the remote API: all nodes show one certificate, and the cluster's name and address move."""
+    known = [ssconf(paths, "cluster_name"), hostname, ssconf(paths, "master_ip")]
+    return [name for name in known if name]
+
+
 _File = tuple[str, str, int]
 """Path, content, mode."""
 
@@ -42,7 +50,10 @@ def _remote_api(options: Mapping[str, Any], machine: Machine) -> list[_File]:
     _only_one(given, fresh, "--rapi-certificate", "--new-rapi-certificate")
     if not given and not fresh:
         return []
-    text = _certificate(given, "--rapi-certificate") if given else create_self_signed(machine.hostname)
+    if given:
+        text = _certificate(given, "--rapi-certificate")
+    else:
+        text = create_self_signed(*remote_api_names(machine.paths, machine.hostname))
     return [(f"{machine.paths.data_dir}/rapi.pem", text, 0o440)]
 
 

@@ -206,12 +206,22 @@ def digest(pem: str) -> str:
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
 
 
-def create_self_signed(name: str) -> str:
-    """Give key and certificate of a server that strangers talk to, as one PEM text; no node trusts it."""
+def create_self_signed(name: str, *others: str) -> str:
+    """Give key and certificate of a server that strangers talk to, as one PEM text; no node trusts it.
+
+    Clients may call the server by *name* or by *others*, which may be addresses.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
-    names = x509.SubjectAlternativeName([x509.DNSName(name)])
+    names = x509.SubjectAlternativeName([_general_name(each) for each in dict.fromkeys((name, *others))])
     builder = _builder(_name(name), _name(name), key.public_key()).add_extension(names, critical=False)
     return _key_pem(key) + _certificate_pem(builder.sign(key, hashes.SHA256()))
+
+
+def _general_name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
 
 
 def _load(pem: str) -> x509.Certificate:

@@ -284,7 +284,8 @@ def make_certificate(paths: Paths, name: str) -> None:
     path = f"{paths.data_dir}/rapi.pem"
     if os.path.exists(path):
         return
+    from ganeti.bootstrap.new_secrets import remote_api_names
     from ganeti.node.certificates import create_self_signed
     from ganeti.system.files import write_atomically
 
-    write_atomically(path, create_self_signed(name).encode(), mode=0o440)
+    write_atomically(path, create_self_signed(*remote_api_names(paths, name)).encode(), mode=0o440)

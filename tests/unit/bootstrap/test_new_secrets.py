@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
@@ -26,3 +27,17 @@ def test_an_authority_that_has_not_signed_the_certificate_is_refused(tmp_path: P
     assert list(Path(paths.data_dir).iterdir()) == []
     make_secrets({**options, "spice_ca_file": f"{tmp_path}/own"})
     assert Path(paths.data_dir, "spice-ca.pem").read_text() == first_certificate(own)
+
+
+def test_a_new_certificate_of_the_remote_api_names_what_clients_call_it(tmp_path: Path, monkeypatch) -> None:
+    """All nodes show the same one, and the cluster's name and address move from node to node."""
+    paths = Paths(str(tmp_path))
+    Path(paths.data_dir).mkdir(parents=True)
+    for key, value in (("cluster_name", "ganeti.example.com"), ("master_ip", "192.0.2.9")):
+        Path(paths.ssconf_file(key)).write_text(f"{value}\n")
+    monkeypatch.setattr(Machine, "here", classmethod(lambda cls: cls(str(tmp_path), "node1.example.com")))
+    make_secrets({"new_rapi_certificate": True})
+    found = x509.load_pem_x509_certificate(Path(paths.data_dir, "rapi.pem").read_bytes())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["ganeti.example.com", "node1.example.com"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.9"]

@@ -9,9 +9,9 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 Labels = Mapping[str, str]
 
 
-def head(name: str, kind: str, meaning: str = "") -> list[str]:
-    """The lines before those of a metric: what it means, unless that is empty, and its type."""
-    return [*([f"# HELP {name} {meaning}"] if meaning else []), f"# TYPE {name} {kind}"]
+def head(name: str, kind: str, meaning: str) -> list[str]:
+    """The lines before those of a metric: what it means, in one line, and its type."""
+    return [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
 
 
 def line(name: str, labels: Labels, value: float | str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.maintained_cluster import MaintainedCluster
+from tests.fakes.prometheus_text import read_page
 
 from ganeti.maintd.answers import Answers
 from ganeti.master.maintenance.changes import CancelIncident, ChangeMaintenance, RecordIncidents
@@ -85,6 +86,7 @@ def test_metrics_are_text_that_prometheus_reads() -> None:
     assert told['ganeti_reports_refused_total{reason="signature"}'] == "3"
     assert told['ganeti_reports_refused_total{reason="node"}'] == "0"
     assert told["ganeti_maintenance_jobs"] == "2"
+    assert read_page(text)["ganeti_incidents"].kind == "gauge"
 
 
 def test_what_is_not_there_is_said() -> None:

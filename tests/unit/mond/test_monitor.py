@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.fakes.prometheus_text import read_page
 
 from ganeti.base.paths import Paths
 from ganeti.model.traits import HypervisorTraits
@@ -257,8 +258,7 @@ def test_metrics(tmp_path):
     assert 'ganeti_instance_resident_bytes{instance="web1"} 4096' in lines
     assert 'ganeti_collector_up{collector="diskstats"} 1' in lines
     assert 'ganeti_node_diagnose{status="Ok"} 1' in lines
-    families = {line.split()[2] for line in lines if line.startswith("# TYPE")}
-    assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} == families
+    assert all(family.samples for family in read_page(page).values())
 
 
 def test_every_collector_has_a_name_of_its_own_and_can_be_switched() -> None:

@@ -112,12 +112,15 @@ async def _jobs(luxi: Luxi) -> list[str]:
     lines = _gauge(
         "jobs", "jobs that are not archived, by state", [({"status": name}, states[name]) for name in _JOB_STATES]
     )
-    for name, begin, end in (("job_wait_seconds", 1, 2), ("job_run_seconds", 2, 3)):
+    for name, meaning, begin, end in (
+        ("ganeti_job_wait_seconds", "from submission to start, of jobs that are not archived", 1, 2),
+        ("ganeti_job_run_seconds", "from start to end, of jobs that are not archived", 2, 3),
+    ):
         histogram = Histogram(_JOB_BUCKETS_S)
         for row in rows:
             if row[begin] and row[end]:
                 histogram.add(max(0.0, _seconds(row[end]) - _seconds(row[begin])))
-        lines += [*head(f"ganeti_{name}", HISTOGRAM), *histogram.lines(f"ganeti_{name}", {})]
+        lines += [*head(name, HISTOGRAM, meaning), *histogram.lines(name, {})]
     return lines
 
 

@@ -25,10 +25,10 @@ class RequestCounts:
         self._statuses[method, route, status] += 1
 
     def lines(self) -> Iterable[str]:
-        yield from head("ganeti_api_request_seconds", HISTOGRAM)
+        yield from head("ganeti_api_request_seconds", HISTOGRAM, "how long requests took, by route")
         for (method, route), histogram in sorted(self._latency.items()):
             yield from histogram.lines("ganeti_api_request_seconds", {"method": method, "route": route})
-        yield from head("ganeti_api_requests_total", COUNTER)
+        yield from head("ganeti_api_requests_total", COUNTER, "requests that were answered, by route and status")
         for (method, route, status), count in sorted(self._statuses.items()):
             labels = {"method": method, "route": route, "status": str(status)}
             yield line("ganeti_api_requests_total", labels, count)

@@ -19,17 +19,18 @@ class FailedLogins:
         self._now_s = now_s
         self._times: dict[str, list[tuple[float, bytes]]] = {}
 
-    def note(self, address: str, tried: bytes = b"") -> None:
-        """A log-in from *address* has failed. Of too many addresses the one noted first is forgotten.
+    def note(self, address: str, tried: bytes = b"") -> bool:
+        """A log-in from *address* has failed; gives whether it counts. Of too many addresses the first is forgotten.
 
         Who tries the same again guesses nothing: *tried*, a digest of the credentials, counts once in this time.
         """
         address = _site(address)
         if tried and any(earlier == tried for _, earlier in self._times.get(address, ())):
-            return
+            return False
         if address not in self._times and len(self._times) >= _ADDRESSES_MAX:
             del self._times[next(iter(self._times))]
         self._times.setdefault(address, []).append((self._now_s(), tried))
+        return True
 
     def too_many(self, address: str) -> bool:
         """Whether the next log-in from *address* is not to be tried."""

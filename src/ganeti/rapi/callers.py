@@ -2,17 +2,22 @@
 """Who asks, and what that caller may do: a user of the users file, or the bearer of a token (rapi, section 1)."""
 
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable
 
-from ganeti.base.failed_logins import FAILURES_S, FailedLogins
+from ganeti.base.failed_logins import FAILURES_MAX, FAILURES_S, FailedLogins
 from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import ANYBODY, LOGIN, Caller
 from ganeti.rapi.issued import Issued
 from ganeti.rapi.users import UsersFile, credentials
 from ganeti.system.http_server import HttpRequest
 from ganeti.wire.api_tokens import Scope, Token, divided, read_scope, read_tokens
+
+_log = logging.getLogger(__name__)
+_SHOWN = 64
+"""So much of a name is written to the log."""
 
 
 class TokensFile:
@@ -81,9 +86,7 @@ class Callers:
             )
         caller = self._known(header)
         if caller is None:
-            self._failures.note(
-                request.peer, hashlib.blake2b(header.encode(errors="backslashreplace"), key=self._key).digest()
-            )
+            self._note(request.peer, header)
             what = (
                 "The token is unknown, revoked, over or not for this cluster"
                 if is_token
@@ -91,6 +94,17 @@ class Callers:
             )
             raise RequestRefused(401, what, LOGIN)
         return caller
+
+    def _note(self, peer: str, header: str) -> None:
+        """Count a failed log-in; the log has the address, for programs that lock addresses out."""
+        tried = hashlib.blake2b(header.encode(errors="backslashreplace"), key=self._key).digest()
+        if not self._failures.note(peer, tried):
+            return
+        given = credentials(header)
+        who = "a token" if given is None else f"user {given[0][:_SHOWN]!a}"
+        _log.warning("a log-in from %s has failed: %s", peer, who)
+        if self._failures.too_many(peer):
+            _log.warning("no log-in from %s is tried for a minute: %d have failed", peer, FAILURES_MAX)
 
     def is_still(self, request: HttpRequest, caller: Caller) -> bool:
         """Whether a request that lasts would be let in now as it was, with the same rights."""

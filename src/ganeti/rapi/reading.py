@@ -256,13 +256,17 @@ async def _cancel_job(luxi: Luxi, request: ApiRequest) -> Any:
 async def _wait_for_job(luxi: Luxi, request: ApiRequest) -> Any:
     body = request.object()
     fields = body.get("fields")
-    if not isinstance(fields, list):
+    if not _are_names(fields):
         raise RequestRefused(400, "The body must have the key 'fields' with a list of fields of jobs")
     previous, serial = body.get("previous_job_info"), body.get("previous_log_serial")
     if serial is not None and (isinstance(serial, bool) or not isinstance(serial, int)):
         raise RequestRefused(400, "The key 'previous_log_serial' must be a whole number, or null")
     values, entries = await ask(luxi, "WaitForJobChange", _job_id(request), fields, previous, serial, WAIT_S)
     return {"job_info": values, "log_entries": entries}
+
+
+def _are_names(fields: Any) -> bool:
+    return isinstance(fields, list) and all(isinstance(name, str) for name in fields)
 
 
 def job_number(word: str) -> int:
@@ -323,9 +327,11 @@ async def _console(luxi: Luxi, request: ApiRequest) -> Any:
 async def _query(luxi: Luxi, request: ApiRequest) -> Any:
     body = request.object()
     fields = body.get("fields", request.fields())
-    if not isinstance(fields, list):
+    if not _are_names(fields):
         raise RequestRefused(400, "Name the fields that are wanted: ?fields=name,uuid")
     qfilter = body.get("qfilter", body.get("filter"))
+    if not isinstance(qfilter, list | None):
+        raise RequestRefused(400, 'The key \'qfilter\' must be a list, such as ["=", "name", "web1"], or null')
     return await ask(luxi, "Query", request.parts["resource"], fields, qfilter)
 
 

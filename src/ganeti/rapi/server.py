@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ganeti.base.errors import GanetiError
 from ganeti.rapi.answers import RequestRefused, answered, as_problem_status, as_refusal, problem, refused
 from ganeti.rapi.api_request import READS, ApiRequest, read_request, refuse_other_sites
@@ -28,6 +30,8 @@ from ganeti.wire.traceparent import Place
 _log = logging.getLogger(__name__)
 _FAULT: Final = "This request could not be answered: the log of the master says why"
 _NO_ROUTE: Final = "(none)"
+_FOR_BROWSERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Answers tell of a cluster to one caller, and are what they are called."""
 STRANGERS_BODY_BYTES: Final = 8 * 1024
 
 
@@ -94,6 +98,7 @@ class Api:
             reply = await self._guarded(request, handled, third=third)
         finally:
             self._busy -= 1
+        reply = replace(reply, headers={**_FOR_BROWSERS, **reply.headers})
         took_s = time.monotonic() - began_s
         self._count(request, handled, reply, took_s)
         if handled.place is not None:

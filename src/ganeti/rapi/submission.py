@@ -50,9 +50,9 @@ def _reinstallation(
     words = {name: values for name, values in request.arguments.items() if name != "os" or not request.has_body}
     install = _opcode(route, operation, replace(request, body=body, has_body=bool(body), arguments=words), now_ns)
     instance = {"instance_name": request.parts["instance_name"]} | {
-        name: install[name] for name in ("reason", "priority")
+        name: install[name] for name in ("reason", "priority", "dry_run")
     }
-    before = decode({"OP_ID": "OP_INSTANCE_SHUTDOWN", **instance}).to_plain()
+    before = decode({"OP_ID": "OP_INSTANCE_SHUTDOWN", "depends": install["depends"], **instance}).to_plain()
     after = decode({"OP_ID": "OP_INSTANCE_STARTUP", **instance}).to_plain()
     return [before, install, *([after] if start else [])]
 

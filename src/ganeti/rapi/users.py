@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ganeti.base.errors import refusal_of_system
 
 _log = logging.getLogger(__name__)
-_NOT_READ = (0, 0, 0)
+_MISSING, _UNREADABLE = (0, 0, 0), (0, 0, 1)
 REALM = "Ganeti Remote API"
 
 
@@ -87,11 +87,11 @@ class UsersFile:
             with open(self._path, encoding="utf-8", errors="replace") as file:  # one odd comment locks nobody out
                 self._users = read_users(file.read())
         except FileNotFoundError:
-            self._users, seen = {}, _NOT_READ
+            self._users, seen = {}, _MISSING
         except OSError as err:
-            if self._seen != _NOT_READ:  # once, and not for each request
+            if self._seen != _UNREADABLE:  # once, and not for each request
                 _log.error("nobody is let in by a password: %s", refusal_of_system(err))
-            self._users, seen = {}, _NOT_READ
+            self._users, seen = {}, _UNREADABLE
         self._seen = seen
 
 

@@ -17,7 +17,10 @@ from ganeti.system.lean_aiohttp import aiohttp  # its client is loaded by the fi
 _CONNECT_S = 5.0
 _ANSWER_S = 600.0
 _PASSED_ON = ("Authorization", "Content-Type", "Accept", "Last-Event-ID", "Idempotency-Key", "traceparent")
-_PASSED_BACK = ("WWW-Authenticate", "Retry-After", "Location", "Allow", "Cache-Control", "X-Accel-Buffering")
+_PASSED_BACK = (
+    *("WWW-Authenticate", "Retry-After", "Location", "Allow"),
+    *("Cache-Control", "X-Content-Type-Options", "X-Accel-Buffering"),
+)
 EVENTS = "text/event-stream"
 EVENTS_SILENT_S = 100.0
 """A stream of events says twice in this time that it lives: one that does not has lost its other end, as when the

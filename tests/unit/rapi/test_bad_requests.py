@@ -13,6 +13,7 @@ import os
 import random
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.master.test_bad_parameters import OURS, UNKNOWN, fields_of, good, wrong
@@ -74,6 +75,74 @@ def test_each_path_of_the_second_version_refuses_bodies_that_are_wrong(world: Wo
             status, told, reply = world.send(route.method, path, body)
             assert refused(reply), (route.method, path, body, status, told)
     assert not world.luxi.jobs
+
+
+def accepted(route: Route) -> tuple[str, dict[str, Any]]:
+    """A path and a body that are taken."""
+    parameters = good(route.op_id)
+    parts = {part[1:-1] for part in route.path.split("/") if part[:1] == "["}
+    left_out = {"OP_ID", "dry_run", "reason", *route.shape.fixed, *parts, *("instances", "nodes") * bool(parts)}
+    known = {field.name for field in fields_of(OURS[route.op_id])}
+    names = {name: str(parameters.get(name, "one")) if name in known else "one" for name in parts}
+    path = "/".join(names[part[1:-1]] if part[:1] == "[" else part for part in route.path.split("/"))
+    body = {name: value for name, value in parameters.items() if name not in left_out}
+    if route.path.endswith("assign-nodes"):
+        body["nodes"] = parameters["nodes"]
+    return path, body | ({"__version__": 1} if route.path == "/2/instances" else {})
+
+
+def with_bodies(world: World) -> list[Route]:
+    return [
+        route for route in routes(world) if route.shape.body and not route.path.endswith(("/info", "/storage", "/role"))
+    ]
+
+
+def test_each_parameter_of_a_body_of_the_second_version_that_is_wrong_is_refused(world: World) -> None:
+    """By its name, and by the other name that the path has for it; nothing is submitted."""
+    walked = 0
+    for route in with_bodies(world):
+        path, body = accepted(route)
+        status, told, _ = world.send(route.method, path, body)
+        assert status == 200, (route, body, told)
+        world.luxi.jobs.clear()
+        also = {name: alias for alias, name in route.shape.aliases.items()}
+        taken = {part[1:-1] for part in route.path.split("/") if part[:1] == "["} | route.shape.fixed.keys()
+        for field in fields_of(OURS[route.op_id]):
+            if field.name in taken or field.name in ("OP_ID", "reason", "debug_level"):
+                continue
+            for name in {field.name, also.get(field.name, field.name)}:
+                for value in wrong(field.type):
+                    if field.name in route.shape.comma_lists and value == "":
+                        continue
+                    given = {key: each for key, each in body.items() if key != field.name} | {name: value}
+                    status, told, reply = world.send(route.method, path, given)
+                    assert refused(reply), (route.method, path, name, value, status, told)
+                    walked += 1
+        assert not world.luxi.jobs, route
+    assert walked > 1000
+
+
+WRONG: list[Any] = [7, -1, 1.5, True, None, "x", "", [], ["x"], [7], [None], [[]], {}, {"a": 1}, [{"a": 1}], 2**70]
+READ = {
+    ("GET", "/2/jobs/1/wait"): ({"fields": ["status"]}, {"fields": [[], ["x"]], "previous_log_serial": [7, -1, None]}),
+    ("PUT", "/2/query/node"): ({"fields": ["name"]}, {"fields": [[], ["x"]], "qfilter": [None]}),
+}
+"""What may stand in a body of requests that submit nothing, and which of `WRONG` is not wrong there."""
+
+
+def test_each_key_of_a_body_that_is_read_is_of_its_type(world: World) -> None:
+    for (method, path), (body, fine) in READ.items():
+        for key, right in fine.items():
+            for value in WRONG:
+                world.luxi.asked.clear()
+                if value in right and not isinstance(value, bool):
+                    continue
+                if isinstance(value, list) and key == "qfilter":
+                    continue  # the query language says what is wrong with it
+                if value == 2**70 and key == "previous_log_serial":
+                    continue
+                status, told, reply = world.send(method, path, body | {key: value})
+                assert refused(reply) and not world.luxi.asked, (method, path, key, value, status, told)
 
 
 def test_requests_at_random(world: World) -> None:

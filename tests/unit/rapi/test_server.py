@@ -180,6 +180,31 @@ def test_an_address_that_guesses_passwords_has_to_wait(luxi, users):
     assert send(api, "DELETE", "/2/groups/g")[0] == 200
 
 
+def test_failed_log_ins_are_in_the_log_of_the_daemon(
+    luxi: Luxi, users: UsersFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that programs which lock out addresses can read them there; never with what was tried as the password."""
+    api = Api(luxi, Callers(users, now_s=lambda: 0.0))
+    for _ in range(3):
+        send(api, "GET", "/2/nodes", headers=login("al\nice", "secret"))
+    send(api, "GET", "/2/nodes", headers={"Authorization": "Bearer gnt_secret"})
+    assert caplog.messages == [
+        "a log-in from 192.0.2.1 has failed: user 'al\\nice'",
+        "a log-in from 192.0.2.1 has failed: a token",
+    ]
+    for number in range(FAILURES_MAX):
+        send(api, "GET", "/2/nodes", headers=login("alice", f"secret{number}"))
+    assert len(caplog.messages) == FAILURES_MAX + 1
+    assert caplog.messages[-1] == "no log-in from 192.0.2.1 is tried for a minute: 10 have failed"
+    assert "secret" not in caplog.text
+
+
+def test_answers_are_not_kept_nor_guessed_at(api: Api) -> None:
+    for path in ("/version", "/2/nothing", "/3/whoami"):
+        headers = send(api, "GET", path)[2].headers
+        assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-store", "nosniff"), path
+
+
 def test_a_program_with_an_old_password_keeps_no_other_program_of_its_address_out(api: Api) -> None:
     for _ in range(3 * FAILURES_MAX):
         assert send(api, "GET", "/version", headers=login("alice", "former"))[0] == 401
@@ -339,6 +364,13 @@ def test_a_reinstallation_is_a_chain(api: Api, luxi: Luxi) -> None:
         "OP_INSTANCE_STARTUP",
     ]
     assert opcodes[1]["os_type"] == "noop"
+
+
+def test_a_reinstallation_that_is_tried_or_waits_stops_nothing_before(api: Api, luxi: Luxi) -> None:
+    send(api, "POST", "/2/instances/web1/reinstall?dry-run=1", {"os": "noop", "depends": [[3, ["success"]]]})
+    [(_, [shutdown, install, startup])] = luxi.asked
+    assert shutdown["dry_run"] and install["dry_run"] and startup["dry_run"]
+    assert shutdown["depends"] == install["depends"] == [[3, ["success"]]]
 
 
 def test_the_older_forms_of_requests(api: Api, luxi: Luxi) -> None:

@@ -66,3 +66,17 @@ def test_a_file_that_cannot_be_read_is_named_once(tmp_path, caplog):
     users = UsersFile(str(place))
     assert [users.find("jack", "abc") for _ in range(3)] == [None] * 3
     assert caplog.messages == [f"nobody is let in by a password: {place}: Is a directory"]
+
+
+def test_a_file_that_was_not_there_at_first_is_named_too(tmp_path, caplog):
+    """As an administrator makes it: the daemon runs, and the file comes with rights that keep the daemon out."""
+    place = tmp_path / "users"
+    users = UsersFile(str(place))
+    assert users.find("jack", "abc") is None and not caplog.messages
+    place.mkdir()
+    assert [users.find("jack", "abc") for _ in range(3)] == [None] * 3
+    place.rmdir()
+    assert users.find("jack", "abc") is None
+    place.mkdir()
+    assert users.find("jack", "abc") is None
+    assert caplog.messages == [f"nobody is let in by a password: {place}: Is a directory"] * 2

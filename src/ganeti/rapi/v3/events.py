@@ -28,9 +28,8 @@ async def _events(services: Services, turn: Turn) -> HttpReply:
         raise RequestRefused(503, "There are no events here")
     position = turn.last_event or turn.request.word("position") or None
     frames = while_allowed(await services.fan.listen(read_kinds(turn.request), position), turn.is_allowed)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     first = await anext(frames)  # what has not begun would not be closed, if the client has gone
-    return HttpReply(200, first, _STREAM, headers, frames)
+    return HttpReply(200, first, _STREAM, {"X-Accel-Buffering": "no"}, frames)
 
 
 def read_kinds(request: ApiRequest) -> list[str]:

@@ -55,19 +55,19 @@ def main(arguments: Sequence[str]) -> int:
 
 def _act(options: argparse.Namespace) -> int:
     from ganeti_simulation.crashes import campaign as crash_campaign
-    from ganeti_simulation.plans import telling
+    from ganeti_simulation.plans import printing
     from ganeti_simulation.plans.campaign import run_campaign, size_of
     from ganeti_simulation.plans.drawing import draw_plan
 
     if options.plan and (options.golden or options.check):
-        return telling.compare(options.plan, options.jobs, rewrites=options.golden)
+        return printing.compare(options.plan, options.jobs, rewrites=options.golden)
     if options.plan:
-        return max([telling.tell(telling.read(path).plan, shrinks=options.shrink) for path in options.plan])
+        return max([printing.tell(printing.read(path).plan, shrinks=options.shrink) for path in options.plan])
     if options.crash_points is not None:
         return crash_campaign.run(options.crash_points, options.every, options.jobs)
     if options.seed is not None:
         plan: Plan = draw_plan(options.seed, size_of(options.seed, options.nodes))
-        return telling.tell(plan, shrinks=options.shrink)
+        return printing.tell(plan, shrinks=options.shrink)
     enough = None if options.keep_going else _ENOUGH if options.mutation is None else 1
     seeds = options.seeds or range(1, 101)
     return 0 if run_campaign(seeds, options.nodes, options.jobs, failures_at_most=enough) else 1

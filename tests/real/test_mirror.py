@@ -23,7 +23,7 @@ from tests.fakes.thoroughness import examples
 from tests.real.mirror_lab import MIB, SETTING, Guest, Master, Node, Pair, PatientGuest, run, status, wait_until
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.mirrord.telling import WAIT_S
+from ganeti.mirrord.loss_reports import WAIT_S
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import identity, kept_file, read_kept

@@ -20,10 +20,10 @@ from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
 from ganeti.mirrord import record, server
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.link import Link
+from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers, PeerSilentError
 from ganeti.mirrord.server import Server
 from ganeti.mirrord.storage_daemon import Job, StorageDaemon
-from ganeti.mirrord.telling import Teller
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
@@ -104,7 +104,7 @@ class Node:
     qemu: Qemu | None = None
     server: Server | None = None
     """Of ganeti-mirrord, while it runs."""
-    teller: ModelTeller | None = None
+    reporter: ModelReporter | None = None
     powered: bool = True
     cut_off: bool = False
     link: object = field(default_factory=object)
@@ -185,9 +185,9 @@ class Pair:
         def daemon(_: Places, uuid: str, image: str) -> StorageDaemon:
             return ModelDaemon(self, node)
 
-        node.teller = ModelTeller(self, node)
+        node.reporter = ModelReporter(self, node)
         peers = ModelPeers(self, node)
-        around = Surroundings(places, peers, daemon, lambda known, *_: ModelLink(self, node, known), node.teller)
+        around = Surroundings(places, peers, daemon, lambda known, *_: ModelLink(self, node, known), node.reporter)
         node.server, node.started_s = Server(around), asyncio.get_running_loop().time()
         for opened in places.opened():
             disk = server.Disk(around, opened)
@@ -245,7 +245,7 @@ class Pair:
             else:
                 self.alone[block] = value
                 self.check_claim(node)
-                if self.has_looked(node) and node.teller is not None and node.teller.has_told():
+                if self.has_looked(node) and node.reporter is not None and node.reporter.has_told():
                     self.told[block] = value
 
     def check_claim(self, node: Node) -> None:
@@ -489,7 +489,7 @@ class ModelPeers(Peers):
         await (await self._reach()).yield_back()
 
 
-class ModelTeller(Teller):
+class ModelReporter(LossReporter):
     """The master hears of losses while it can be reached, and once it can."""
 
     def __init__(self, pair: Pair, node: Node) -> None:
@@ -505,7 +505,7 @@ class ModelTeller(Teller):
 
     def has_told(self) -> bool:
         pair, node = self._pair, self._node
-        if not node.powered or node.cut_off or node.teller is not self:
+        if not node.powered or node.cut_off or node.reporter is not self:
             return False
         if self._generation // TERM <= pair.generation // TERM:
             pair.generation = max(pair.generation, self._generation)

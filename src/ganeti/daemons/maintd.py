@@ -17,8 +17,8 @@ from ganeti.daemons.master_checks import check_node
 from ganeti.daemons.master_start import Mastery, as_master
 from ganeti.daemons.node_daemon import ClusterKey
 from ganeti.maintd.answers import Answers
-from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
-from ganeti.maintd.losses import LossesHeard
+from ganeti.maintd.guest_ends import GuestEndReceiver, exclusively_held
+from ganeti.maintd.losses import LossReceiver
 from ganeti.maintd.report_polling import ReportPoller
 from ganeti.maintd.rounds import Maintenance
 from ganeti.model.node_calls.node import WatcherRun
@@ -69,14 +69,14 @@ async def _look_after(daemon: Daemon, given: Mastery) -> None:
     key = ClusterKey(paths)
     poller = ReportPoller(client, lambda: key().strip(), time.time)
     luxi = LuxiClient(paths)
-    ends = GuestEndsHeard(
+    ends = GuestEndReceiver(
         lambda: follower.configuration,
         functools.partial(_locks_held, luxi),
         functools.partial(_run_watcher, given),
         lambda: key().strip(),
     )
     commits = DaemonCommits(given.wconfd, lock.path)
-    losses = LossesHeard(lambda: follower.configuration, commits.commit, lambda: key().strip())
+    losses = LossReceiver(lambda: follower.configuration, commits.commit, lambda: key().strip())
     answers = Answers(
         lambda: follower.configuration,
         lambda: poller.refused + ends.refused + losses.refused,

@@ -9,9 +9,9 @@ from functools import partial
 from ganeti.base.paths import Paths
 from ganeti.daemons.node_daemon import cluster_key, options_of
 from ganeti.mirrord.disk import Surroundings
+from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.server import Server
-from ganeti.mirrord.telling import Teller
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT
 from ganeti.noded.access import own_name
@@ -36,8 +36,8 @@ async def serve(daemon: Daemon) -> None:
     places = Places(paths)
     places.make_directory()
     tls = server_context(ServerFiles.of(paths))
-    teller = Teller(own_name(paths), partial(_master, paths), lambda: cluster_key(paths).strip())
-    server = Server(Surroundings(places, Peers(paths), teller=teller))
+    reporter = LossReporter(own_name(paths), partial(_master, paths), lambda: cluster_key(paths).strip())
+    server = Server(Surroundings(places, Peers(paths), reporter=reporter))
     await server.start(daemon.options.bind or any_address(paths), daemon.options.port, tls)
     daemon.ready()
     while not daemon.stopping.is_set():
@@ -48,7 +48,7 @@ async def serve(daemon: Daemon) -> None:
                 daemon.log.info("no mirrored disk is in use here any more")
                 break
     server.close()
-    await teller.close()
+    await reporter.close()
 
 
 def _master(paths: Paths) -> tuple[str, list[str]]:

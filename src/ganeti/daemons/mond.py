@@ -13,10 +13,10 @@ from ganeti.calls.confd_client import ConfdClient
 from ganeti.daemons.node_daemon import ClusterKey, options_of
 from ganeti.mond.answers import PORT, answer
 from ganeti.mond.cluster import ConfdView
+from ganeti.mond.guest_end_reports import GuestEndReporter, GuestEnds
 from ganeti.mond.monitor import Monitor
 from ganeti.mond.node import Node
 from ganeti.mond.noded_probes import NodedProbes, asked_key
-from ganeti.mond.telling import GuestEnds, Teller
 from ganeti.node.collectors.local_probes import LocalProbes
 from ganeti.node.collectors.probes import Probes
 from ganeti.node.hypervisors.interface import Hypervisor
@@ -56,8 +56,8 @@ async def serve(daemon: Daemon) -> None:
     record = FlightRecord(paths.log_dir, "monitoring-daemon")
     names = [own for own, _ in hypervisors]
     node = Node(name, view, names, probes, lambda: key().strip(), ssconf, record=record)
-    teller, ends = Teller(name, partial(ssconf, "master_ip"), node.key), GuestEnds(node.look)
-    node.tell, node.follow = teller.tell, ends.follow
+    reporter, ends = GuestEndReporter(name, partial(ssconf, "master_ip"), node.key), GuestEnds(node.look)
+    node.tell, node.follow = reporter.tell, ends.follow
     monitor = Monitor(node)
     address = daemon.options.bind or any_address(paths)
     server = HttpServer(partial(answer, monitor), address=address, port=daemon.options.port, tls=None)
@@ -72,7 +72,7 @@ async def serve(daemon: Daemon) -> None:
     await background.cancel()
     await monitor.close()
     await ends.close()
-    await teller.close()
+    await reporter.close()
     record.close()
 
 

@@ -49,7 +49,7 @@ class _End:
     not_before_s: float = 0.0
 
 
-class GuestEndsHeard:
+class GuestEndReceiver:
     """Call `run` as a task. *busy* gives the locks that jobs hold, *look* runs the watcher for a group (uuid), and
     gives False where another watcher is at work, who may have looked before.
     """

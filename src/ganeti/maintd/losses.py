@@ -20,7 +20,7 @@ from ganeti.wire.loss_report import LossReport, read_loss_report
 _log = logging.getLogger(__name__)
 
 
-class LossesHeard:
+class LossReceiver:
     """*commit* makes a change durably."""
 
     def __init__(

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from ganeti.base.errors import BlockDeviceError, HypervisorError
 from ganeti.mirrord.copying import FOLLOWING, WRITING, Copying
 from ganeti.mirrord.link import Link
+from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
 from ganeti.mirrord.storage_daemon import StorageDaemon
-from ganeti.mirrord.telling import Teller
 from ganeti.mirrord.upkeep import Upkeep
 from ganeti.model.objects import TERM
 from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
@@ -54,7 +54,7 @@ class Surroundings:
     peers: Peers
     storage_daemon: Callable[[Places, str, str], StorageDaemon] = StorageDaemon
     link: Callable[[Record, Peers, Callable[[], Awaitable[None]]], Link] = Link
-    teller: Teller | None = None
+    reporter: LossReporter | None = None
 
 
 class Disk:
@@ -65,9 +65,9 @@ class Disk:
         self._peers = around.peers
         self._lock = asyncio.Lock()
         self._record = Record(around.places, opened)
-        self._teller = around.teller
-        if around.teller is not None:
-            self._record.raised = around.teller.note
+        self._reporter = around.reporter
+        if around.reporter is not None:
+            self._record.raised = around.reporter.note
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
         self.link = around.link(self._record, around.peers, self.note_loss)
@@ -252,8 +252,8 @@ class Disk:
             while self.opened.role in WRITING:
                 try:
                     await self._copying.note_loss()
-                    if self._teller is not None:
-                        await self._teller.wait(self.opened)
+                    if self._reporter is not None:
+                        await self._reporter.wait(self.opened)
                     return
                 except Exception as err:  # whatever it is, the loss is still to be noted
                     why = err if isinstance(err, BlockDeviceError | OSError) else repr(err)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ganeti.calls.confd_client import ConfdClient, SilentError, volumes_by_confd
 from ganeti.node.collectors.instances import UP
-from ganeti.node.collectors.interface import Known, Setting, Settings
+from ganeti.node.collectors.interface import ConfiguredInstance, Setting, Settings
 from ganeti.node.collectors.owners import Owned
 from ganeti.wire.confd import Kind
 
@@ -59,9 +59,9 @@ class ConfdView:
     async def owners(self) -> Owned:
         return await self._owners.get() or Owned()
 
-    async def instances(self) -> list[Known] | None:
+    async def instances(self) -> list[ConfiguredInstance] | None:
         """The primary instances of this node; None where nobody says it."""
-        found: list[Known] | None = await self._instances.get()
+        found: list[ConfiguredInstance] | None = await self._instances.get()
         return found
 
     def _ask_settings(self) -> Settings:
@@ -73,10 +73,10 @@ class ConfdView:
     def _ask_owners(self) -> Owned | None:
         return volumes_by_confd(self._client(), self._node_name)
 
-    def _ask_instances(self) -> list[Known] | None:
+    def _ask_instances(self) -> list[ConfiguredInstance] | None:
         client = self._client()
         found = client.ask(Kind.PRIMARY_INSTANCES, self._node_name, client.deadline_s())
-        return [Known(*each) for each in found] if isinstance(found, list) else None
+        return [ConfiguredInstance(*each) for each in found] if isinstance(found, list) else None
 
 
 class _Kept:

@@ -13,7 +13,7 @@ from tests.fakes.sample_cluster import add_instance, configuration
 
 from ganeti.base.errors import NodeCallError, TransportError
 from ganeti.maintd import guest_ends
-from ganeti.maintd.guest_ends import GuestEndsHeard, exclusively_held
+from ganeti.maintd.guest_ends import GuestEndReceiver, exclusively_held
 from ganeti.model.locks import instance_lock
 from ganeti.model.objects import NodeGroup
 from ganeti.wire.guest_report import GuestReport, write_guest_report
@@ -31,7 +31,7 @@ class Watched:
             add_instance(self.config, name, template="local")
         self.looked: list[str] = []
         self.held: frozenset[str] = frozenset()
-        self.ends = GuestEndsHeard(lambda: self.config, self._busy, self._look, lambda: KEY)
+        self.ends = GuestEndReceiver(lambda: self.config, self._busy, self._look, lambda: KEY)
         monkeypatch.setattr(guest_ends, "SETTLE_S", 0.0)
         monkeypatch.setattr(guest_ends, "AFTER_JOB_S", 0.0)
         monkeypatch.setattr(guest_ends.time, "time", lambda: NOW_S)

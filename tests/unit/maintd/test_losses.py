@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.sample_cluster import configuration
 
 from ganeti.base.errors import TransportError
-from ganeti.maintd.losses import LossesHeard
+from ganeti.maintd.losses import LossReceiver
 from ganeti.master.operations.changes import NoteGenerations
 from ganeti.model.objects import TERM, Disk
 from ganeti.ports.config import Change
@@ -29,7 +29,7 @@ class Noted:
         self.config.put("disks", "disk", Disk(uuid="disk", dev_type="mirror", generation=TERM + 5, nodes=nodes))
         self.committed: list[dict[str, int]] = []
         self.fails = False
-        self.losses = LossesHeard(lambda: self.config, self._commit, lambda: KEY)
+        self.losses = LossReceiver(lambda: self.config, self._commit, lambda: KEY)
 
     async def _commit(self, change: Change) -> None:
         if self.fails:

@@ -17,7 +17,7 @@ from ganeti.mond.cluster import settings_of
 from ganeti.mond.monitor import Monitor, collectors
 from ganeti.mond.node import Node
 from ganeti.node.catalogue import build_catalogue
-from ganeti.node.collectors.interface import Collector, Known, Setting, Settings
+from ganeti.node.collectors.interface import Collector, ConfiguredInstance, Setting, Settings
 from ganeti.node.collectors.local_probes import LocalProbes
 from ganeti.node.collectors.owners import Owned
 from ganeti.node.collectors.report import PERFORMANCE, STATUS, UnreadableError
@@ -37,8 +37,8 @@ class View:
     async def owners(self) -> Owned:
         return Owned()
 
-    async def instances(self) -> list[Known] | None:
-        return [Known("web1", "u1", "up", 7.0), Known("web2", "u2", "down", 8.0)]
+    async def instances(self) -> list[ConfiguredInstance] | None:
+        return [ConfiguredInstance("web1", "u1", "up", 7.0), ConfiguredInstance("web2", "u2", "down", 8.0)]
 
 
 class Driver:

@@ -18,7 +18,7 @@ from ganeti.wire.framing import Pieces
 
 
 @dataclass(frozen=True)
-class Wanted:
+class JobSelection:
     """Which jobs a list is to hold, and how."""
 
     fields: Sequence[Field]
@@ -37,7 +37,7 @@ class JobLists:
         self._queue = queue
         self._one = asyncio.Lock()
 
-    async def rows(self, wanted: Wanted) -> Pieces:
+    async def rows(self, wanted: JobSelection) -> Pieces:
         """Give the JSON list of the rows."""
         async with self._one:
             ids = wanted.ids if wanted.ids is not None else await self._all_ids(wanted.archived)
@@ -50,7 +50,7 @@ class JobLists:
             ids = sorted(set(ids))
         return ids
 
-    def _rows(self, ids: Iterable[int], wanted: Wanted) -> Iterator[list[Any] | None]:
+    def _rows(self, ids: Iterable[int], wanted: JobSelection) -> Iterator[list[Any] | None]:
         """Each job's row, or None where the filter does not want it."""
         machine = self._queue.machine
         fields, predicate = wanted.fields, wanted.predicate

@@ -10,7 +10,7 @@ from ganeti.base.errors import GanetiError
 from ganeti.calls.config_follower import ConfigFollower
 from ganeti.calls.copies import ask_copies
 from ganeti.calls.wconfd_client import WConfdClient
-from ganeti.luxid.queries.job_listing import JobLists, Wanted
+from ganeti.luxid.queries.job_listing import JobLists, JobSelection
 from ganeti.luxid.queries.kept_rows import KeptRows
 from ganeti.luxid.queries.report_listener import ReportListener
 from ganeti.luxid.queries.slices import in_idle_time, joined, of_objects, written
@@ -150,7 +150,7 @@ class QuerySources:
         predicate, used = compile_filter(qfilter, jobs.fields)
         archived = "archived" in names or "archived" in used
         check_work(qfilter, len(self._queue.machine.jobs) + len(self._queue.machine.ended))
-        return fields, await self._job_lists.rows(Wanted(fields, predicate, archived=archived))
+        return fields, await self._job_lists.rows(JobSelection(fields, predicate, archived=archived))
 
     async def long_list(
         self, resource: Resource, names: Sequence[str], qfilter: Any
@@ -184,7 +184,7 @@ class QuerySources:
         legacy_rows(jobs, fields, [])
         predicate, _ = compile_filter(None, jobs.fields)
         wanted = None if ids is None else _job_ids(ids)
-        return await self._job_lists.rows(Wanted(fields, predicate, wanted, plain=True))
+        return await self._job_lists.rows(JobSelection(fields, predicate, wanted, plain=True))
 
     async def jobs(self, wanted: Sequence[Any] | None, *, archived: bool = False) -> list[JobRow]:
         """Jobs by id, with a place kept for those that do not exist, or all."""

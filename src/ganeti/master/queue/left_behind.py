@@ -7,7 +7,7 @@ there: has started, stopped or moved it, or removed it altogether. So is every s
 
 from collections.abc import Sequence
 
-from ganeti.master.queue.undo import GivenUp
+from ganeti.master.queue.undo import FailedUndo
 from ganeti.model.objects import Instance
 from ganeti.model.view import ConfigView
 from ganeti.wire.job_file import SUCCESS, JobFile
@@ -37,16 +37,16 @@ _BRINGS_TO_A_STATE = frozenset(
 )
 
 
-def made_moot(given_up: Sequence[GivenUp], failed: JobFile, later: JobFile, view: ConfigView) -> list[int]:
+def made_moot(given_up: Sequence[FailedUndo], failed: JobFile, later: JobFile, view: ConfigView) -> list[int]:
     """Numbers of the records of *failed* that nobody need carry out any more, now that *later* has ended."""
     return [item.number for item in given_up if _is_gone(item, view) or _is_settled(item, failed, later, view)]
 
 
-def _is_gone(item: GivenUp, view: ConfigView) -> bool:
+def _is_gone(item: FailedUndo, view: ConfigView) -> bool:
     return bool(item.node) and view.get("nodes", item.node) is None
 
 
-def _is_settled(item: GivenUp, failed: JobFile, later: JobFile, view: ConfigView) -> bool:
+def _is_settled(item: FailedUndo, failed: JobFile, later: JobFile, view: ConfigView) -> bool:
     """The later job held the lock of the instance, which the failed one had until its end."""
     if item.call not in _ABOUT_STATE or failed.end_timestamp is None:
         return False

@@ -33,7 +33,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Owed:
+class PendingUndo:
     """One record that has not been unwound."""
 
     number: int
@@ -43,7 +43,7 @@ class Owed:
 
 
 @dataclass(frozen=True)
-class GivenUp:
+class FailedUndo:
     number: int
     sentence: str
     reason: str
@@ -174,7 +174,7 @@ class UndoLog:
         """True if there is anything a settling commit could make moot."""
         return bool(self.unspoken())
 
-    def owed(self, last_settled: tuple[int, int] | None, ended_opcodes: Iterable[int] = ()) -> list[Owed]:
+    def owed(self, last_settled: tuple[int, int] | None, ended_opcodes: Iterable[int] = ()) -> list[PendingUndo]:
         """Records to be unwound, last first.
 
         *last_settled* is (attempt, step) of the job's last commit that settled, as WConfD tells; records of
@@ -183,7 +183,7 @@ class UndoLog:
         moot_before = self._settled_at(last_settled)
         ended = frozenset(ended_opcodes)
         return [
-            Owed(line["record"], line["opcode"], line["attempt"], _read_record(line))
+            PendingUndo(line["record"], line["opcode"], line["attempt"], _read_record(line))
             for index, line in reversed(list(enumerate(self._lines)))
             if "record" in line
             and index > moot_before
@@ -195,7 +195,7 @@ class UndoLog:
         """Numbers of the records no line has closed."""
         return [line["record"] for line in self._lines if "record" in line and line["record"] not in self._closed]
 
-    def given_up(self) -> list[GivenUp]:
+    def given_up(self) -> list[FailedUndo]:
         return [
             _given_up(line, self._given_up[line["record"]])
             for line in self._lines
@@ -235,11 +235,11 @@ class UndoLog:
             self._given_up[line["given_up"]] = line["reason"]
 
 
-def _given_up(line: Line, reason: str) -> GivenUp:
+def _given_up(line: Line, reason: str) -> FailedUndo:
     arguments = line.get("arguments") or {}
     instance = arguments.get("instance") if isinstance(arguments, dict) else None
     found = instance if isinstance(instance, dict) else {}
-    return GivenUp(
+    return FailedUndo(
         line["record"],
         line["sentence"],
         reason,

@@ -8,7 +8,7 @@ from ganeti.base.errors import REFUSED_AT_THE_DOOR, GanetiError
 from ganeti.master.queue.engine_ports import EngineWorld, UndoStore
 from ganeti.master.queue.job_log import JobLog
 from ganeti.master.queue.outcomes import Outcome
-from ganeti.master.queue.undo import Owed, record_line
+from ganeti.master.queue.undo import PendingUndo, record_line
 from ganeti.ports.context import OperationContext, UndoChange, UndoNodeCall
 
 
@@ -76,7 +76,7 @@ class NotCompleted(Exception):
     """A step turned out to be complete, and what is to follow it failed."""
 
 
-async def _carry_out(item: Owed, context: OperationContext) -> bool:
+async def _carry_out(item: PendingUndo, context: OperationContext) -> bool:
     """Undo one step; True if it turned out to be complete, so that nothing before it may be undone.
 
     Raises `NeverDone`, or what keeps the step from being undone.

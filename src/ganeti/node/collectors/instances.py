@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ganeti.node.collectors.interface import Collector, Known, Node, Sample
+from ganeti.node.collectors.interface import Collector, ConfiguredInstance, Node, Sample
 from ganeti.node.collectors.report import BEING_FIXED, NEEDS_A_PERSON, OK, STATUS, UNKNOWN
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.wire.prometheus import GAUGE
@@ -19,7 +19,10 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def states(
-    seen: Iterable[Sighting], known: Iterable[Known] | None, now_s: float, told: Mapping[str, str] = _NOTHING
+    seen: Iterable[Sighting],
+    known: Iterable[ConfiguredInstance] | None,
+    now_s: float,
+    told: Mapping[str, str] = _NOTHING,
 ) -> dict[str, Any]:
     """The data of the report; *told* is what guests' hypervisors say of their states, by name.
 
@@ -41,7 +44,7 @@ def _state(
     name: str,
     guest: Sighting | None,
     told: str | None,
-    expected: Mapping[str, Known],
+    expected: Mapping[str, ConfiguredInstance],
     nobody_tells: bool,
     now_s: float,
 ) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def _state(
     }
 
 
-def _judged(state: str, own: Known | None, nobody_tells: bool) -> tuple[int, str]:
+def _judged(state: str, own: ConfiguredInstance | None, nobody_tells: bool) -> tuple[int, str]:
     if own is None:
         what = "no ConfD says what it should be" if nobody_tells else "this node is not its primary"
         return UNKNOWN, what

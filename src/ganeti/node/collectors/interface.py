@@ -40,7 +40,7 @@ class Settings(NamedTuple):
         return self.collectors.get(name, Setting())
 
 
-class Known(NamedTuple):
+class ConfiguredInstance(NamedTuple):
     """What the configuration says of a primary instance of the node."""
 
     name: str
@@ -61,7 +61,7 @@ class ClusterView(Protocol):
     def wanted(self) -> frozenset[str] | None:
         """Names of the instances that should run here; None while nobody says it."""
 
-    async def instances(self) -> list[Known] | None:
+    async def instances(self) -> list[ConfiguredInstance] | None:
         """The primary instances of this node; None where nobody says it."""
 
 

@@ -12,7 +12,7 @@ from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, Prerequis
 from ganeti.base.units import parse_size_mib
 from ganeti.node.catalogue import build_catalogue
 from ganeti.tools.burnin import stages
-from ganeti.tools.burnin.stages import REBOOT_TYPES, Stage, Wanted
+from ganeti.tools.burnin.stages import REBOOT_TYPES, BurninPlan, Stage
 from ganeti.tools.htools.command_line.option_values import luxi_socket
 from ganeti.tools.htools.haskell.failures import ToolError
 from ganeti.tools.htools.programs.execution import GONE, Origin, statuses, submit
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check(options: argparse.Namespace, session: Session) -> Wanted:
+def check(options: argparse.Namespace, session: Session) -> BurninPlan:
     """Raises `PrerequisiteError` before anything is made."""
     templates = build_catalogue().templates
     if options.disk_template not in templates:
@@ -95,7 +95,7 @@ def check(options: argparse.Namespace, session: Session) -> Wanted:
     found = {name for ((_, name),) in session.ask("Query", "instance", ["name"], None)["data"]}
     if there := found & {*options.instances, options.rename}:
         raise PrerequisiteError(f"{', '.join(sorted(map(str, there)))} exists already: give other names", WRONG_INPUT)
-    return Wanted(
+    return BurninPlan(
         instances=options.instances,
         system=options.os,
         template=templates[options.disk_template],
@@ -119,7 +119,7 @@ class Run:
         self._options = options
         self._origin = Origin(NAME, "", "")
 
-    def all(self, wanted: Wanted) -> int:
+    def all(self, wanted: BurninPlan) -> int:
         began_s, status = time.monotonic(), 0
         try:
             self._stage(stages.making(wanted))
@@ -160,7 +160,7 @@ class Run:
                 return str(result[1][0]) if result[1] else str(result[0])
         return f"see gnt-job info {number}"
 
-    def _look(self, wanted: Wanted) -> None:
+    def _look(self, wanted: BurninPlan) -> None:
         """What others see of the instances: their pages, and their states in lists."""
         if self._options.http_check:
             for name in wanted.instances:

@@ -13,7 +13,7 @@ _TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BurninPlan:
     """What was asked for on the command line, every value checked."""
 
     instances: Sequence[str]
@@ -41,7 +41,7 @@ class Stage:
     jobs: list[list[Opcode]]
 
 
-def making(wanted: Wanted) -> Stage:
+def making(wanted: BurninPlan) -> Stage:
     """Make all instances."""
     return Stage("Creating instances", [[_create(wanted, at)] for at in range(len(wanted.instances))])
 
@@ -52,7 +52,7 @@ def removing(names: Sequence[str]) -> Stage:
     return Stage("Removing instances", [[opcode] for opcode in remove])
 
 
-def stages(wanted: Wanted) -> Iterator[Stage]:
+def stages(wanted: BurninPlan) -> Iterator[Stage]:
     """Everything between making and removing, in the order of 3.1's tool; what cannot be done to a template is left
     out, as is what the command line leaves out."""
     names, traits, out = wanted.instances, wanted.template, wanted.left_out
@@ -91,7 +91,7 @@ def stages(wanted: Wanted) -> Iterator[Stage]:
         yield Stage("Adding and removing NICs", [_changed(name, "nics", {}) for name in names])
 
 
-def _create(wanted: Wanted, at: int, **more: Any) -> Opcode:
+def _create(wanted: BurninPlan, at: int, **more: Any) -> Opcode:
     placed: Opcode = {"iallocator": wanted.allocator} if wanted.allocator else {"pnode": _node(wanted, at)}
     if wanted.template.has_secondary and not wanted.allocator:
         placed["snode"] = _node(wanted, at + 1)
@@ -112,7 +112,7 @@ def _create(wanted: Wanted, at: int, **more: Any) -> Opcode:
     }
 
 
-def _node(wanted: Wanted, at: int) -> str:
+def _node(wanted: BurninPlan, at: int) -> str:
     return wanted.nodes[at % len(wanted.nodes)]
 
 
@@ -120,7 +120,7 @@ def _of(op_id: str, name: str, **values: Any) -> Opcode:
     return {"OP_ID": op_id, "instance_name": name, **values}
 
 
-def _each(title: str, names: Sequence[str], op_id: str, wanted: Wanted, *, target: bool) -> Stage:
+def _each(title: str, names: Sequence[str], op_id: str, wanted: BurninPlan, *, target: bool) -> Stage:
     jobs = []
     for at, name in enumerate(names):
         values: Opcode = {}
@@ -140,7 +140,7 @@ def _grown(name: str, growth: Sequence[int]) -> list[Opcode]:
     ]
 
 
-def _exported(wanted: Wanted, at: int) -> list[Opcode]:
+def _exported(wanted: BurninPlan, at: int) -> list[Opcode]:
     name, keeper = wanted.instances[at], _node(wanted, at + 1)
     created = _create(wanted, at, mode="import", src_node=keeper, src_path=name)
     return [
@@ -151,7 +151,7 @@ def _exported(wanted: Wanted, at: int) -> list[Opcode]:
     ]
 
 
-def _renamed(wanted: Wanted, at: int) -> list[Opcode]:
+def _renamed(wanted: BurninPlan, at: int) -> list[Opcode]:
     """To another name and back, or to its own."""
     name = wanted.instances[at]
     other = wanted.rename if wanted.rename is not None and at == 0 else name

@@ -13,7 +13,7 @@ from typing import Any
 from ganeti.base.errors import GanetiError, ParameterError
 from ganeti.tools.move_instance.cluster import PORT, Access, Cluster
 from ganeti.tools.move_instance.moving import Move
-from ganeti.tools.move_instance.request import Wanted
+from ganeti.tools.move_instance.request import MoveRequest
 
 NAME = "move-instance"
 
@@ -127,8 +127,8 @@ def _check(options: argparse.Namespace) -> None:
         raise ParameterError("Source and destination are the same cluster: use gnt-instance move")
 
 
-def _wanted(options: argparse.Namespace) -> Wanted:
-    return Wanted(
+def _wanted(options: argparse.Namespace) -> MoveRequest:
+    return MoveRequest(
         name=options.dest_instance_name,
         primary=options.dest_primary_node,
         secondary=options.dest_secondary_node,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError, PrerequisiteError
 from ganeti.tools.move_instance.cluster import Cluster, Job
-from ganeti.tools.move_instance.request import Wanted, creation, export
+from ganeti.tools.move_instance.request import MoveRequest, creation, export
 
 REMOTE_IMPORT = "remote-import"
 
@@ -25,7 +25,7 @@ class Move:
         source: Cluster,
         destination: Cluster,
         name: str,
-        wanted: Wanted,
+        wanted: MoveRequest,
         stop: threading.Event,
         say: Callable[[str], None],
         *,

@@ -9,7 +9,7 @@ _NIC_FIELDS = ("name", "uuid", "ip", "mac", "mode", "link", "vlan", "network")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MoveRequest:
     """What was said on the command line."""
 
     name: str = ""
@@ -29,7 +29,7 @@ def creation(
     source: dict[str, Any],
     tags: list[str],
     prepared: dict[str, Any],
-    wanted: Wanted,
+    wanted: MoveRequest,
     networks: set[str],
     *,
     opportunistic: bool,
@@ -68,7 +68,7 @@ def creation(
     return body | ({"opportunistic_locking": True} if opportunistic else {})
 
 
-def export(prepared: dict[str, Any], waiting: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def export(prepared: dict[str, Any], waiting: dict[str, Any], wanted: MoveRequest) -> dict[str, Any]:
     """The body of ``PUT /2/instances/I/export`` for the source; *waiting* is what the destination has announced."""
     return {
         "mode": "remote",

@@ -10,7 +10,7 @@ from tests.fakes.turns import turns_beside
 
 from ganeti.base.paths import Paths
 from ganeti.luxid.queries import slices
-from ganeti.luxid.queries.job_listing import JobLists, Wanted
+from ganeti.luxid.queries.job_listing import JobLists, JobSelection
 from ganeti.master.query.filters import compile_filter
 from ganeti.master.query.jobs import JOBS, JobRow
 from ganeti.master.query.running import legacy_rows, run_query, selected
@@ -80,7 +80,7 @@ def test_the_rows_are_those_of_a_query_in_one_go(queue, monkeypatch, qfilter, ar
     ids = [number for number in range(1, COUNT + 1) if number not in (9, 11) and (archived or number != 7)]
     _, expected = in_one_go(queue, ids, FIELDS, qfilter)
     predicate, _ = compile_filter(qfilter, JOBS.fields)
-    got = listed(queue, Wanted(selected(JOBS, FIELDS), predicate, archived=archived))
+    got = listed(queue, JobSelection(selected(JOBS, FIELDS), predicate, archived=archived))
     assert got == json.loads(json.dumps(expected))
     assert "open sesame" not in json.dumps(got)
 
@@ -89,7 +89,7 @@ def test_a_place_is_kept_for_jobs_asked_for_that_do_not_exist(queue):
     names = ["id", "status", "archived"]
     fields, data = in_one_go(queue, [3, 9, 7, 11], names, None)
     predicate, _ = compile_filter(None, JOBS.fields)
-    got = listed(queue, Wanted(fields, predicate, [3, 9, 7, 11], plain=True))
+    got = listed(queue, JobSelection(fields, predicate, [3, 9, 7, 11], plain=True))
     assert got == legacy_rows(JOBS, fields, data)
     assert got == [[3, "error", False], [9, None, False], [7, "success", True], [11, None, False]]
 
@@ -101,7 +101,7 @@ def test_others_have_their_turn(queue, monkeypatch):
     async def go() -> int:
         with turns_beside() as turns:
             predicate, _ = compile_filter(None, JOBS.fields)
-            await JobLists(queue).rows(Wanted(selected(JOBS, ["id"]), predicate))
+            await JobLists(queue).rows(JobSelection(selected(JOBS, ["id"]), predicate))
         return turns.count
 
     assert asyncio.run(go()) >= COUNT - 2

@@ -9,10 +9,10 @@ from ganeti.master import operations
 from ganeti.master.operation import decode
 from ganeti.model.templates import TEMPLATES
 from ganeti.tools.burnin import stages
-from ganeti.tools.burnin.stages import Wanted
+from ganeti.tools.burnin.stages import BurninPlan
 
 operations.load()
-WANTED = Wanted(
+WANTED = BurninPlan(
     instances=["a", "b"],
     system="noop+default",
     template=TEMPLATES["file"],
@@ -25,7 +25,7 @@ WANTED = Wanted(
 TEMPLATE_NAMES = ("diskless", "file", "sharedfile", "plain", "drbd", "mirror")
 
 
-def titles(wanted: Wanted) -> list[str]:
+def titles(wanted: BurninPlan) -> list[str]:
     return [stage.title for stage in stages.stages(wanted)]
 
 

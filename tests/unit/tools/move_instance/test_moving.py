@@ -12,7 +12,7 @@ from tests.unit.tools.move_instance.test_request import PREPARED, SOURCE
 from ganeti.base.errors import ExecutionError, PrerequisiteError
 from ganeti.tools.move_instance.cluster import Access, Cluster
 from ganeti.tools.move_instance.moving import Move
-from ganeti.tools.move_instance.request import Wanted
+from ganeti.tools.move_instance.request import MoveRequest
 
 WAITING = [[[1, [0, 0], "remote-import", {"disks": [["h", 1, "m", "d", "s"]], "x509_ca": "ca"}]]]
 
@@ -70,7 +70,7 @@ def move(
     if stopped:
         source.stop.set()
         destination.stop.set()
-    Move(source, destination, "web1", Wanted(), source.stop, said.append, **fields).run()
+    Move(source, destination, "web1", MoveRequest(), source.stop, said.append, **fields).run()
     return source, destination, said
 
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ganeti.tools.move_instance.request import Wanted, creation, export
+from ganeti.tools.move_instance.request import MoveRequest, creation, export
 
 SOURCE: dict[str, Any] = {
     "name": "web1",
@@ -20,12 +20,12 @@ SOURCE: dict[str, Any] = {
 PREPARED = {"handshake": [0, "h", "s"], "x509_key_name": ["x509-1", "h", "s"], "x509_ca": "pem"}
 
 
-def asked(wanted: Wanted, networks: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
+def asked(wanted: MoveRequest, networks: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
     return creation(SOURCE, ["a"], PREPARED, wanted, networks, opportunistic=False)
 
 
 def test_an_instance_keeps_what_it_has() -> None:
-    body = asked(Wanted(primary="n1"))
+    body = asked(MoveRequest(primary="n1"))
     assert body["nics"] == [{"ip": "10.0.0.1", "mac": "aa:00:00:00:00:01", "mode": "bridged", "link": "br0"}]
     assert body["disks"] == [{"size": 64, "mode": "rw"}]
     assert (body["beparams"], body["hvparams"], body["osparams"]) == (
@@ -41,12 +41,12 @@ def test_an_instance_keeps_what_it_has() -> None:
 
 
 def test_a_network_is_kept_where_the_destination_has_it() -> None:
-    body = asked(Wanted(), {"lan"})
+    body = asked(MoveRequest(), {"lan"})
     assert body["nics"] == [{"ip": "10.0.0.1", "mac": "aa:00:00:00:00:01", "network": "lan"}]
 
 
 def test_what_is_wanted_otherwise_is_so() -> None:
-    wanted = Wanted(
+    wanted = MoveRequest(
         name="web2",
         allocator="hail",
         template="file",

@@ -27,7 +27,7 @@ _REMEDY: Final = "Choose a backup before it, and have the next one read everythi
 
 
 @dataclass(frozen=True)
-class Known:
+class KeptBackup:
     """A backup as its node tells of it."""
 
     node_uuid: str
@@ -59,7 +59,7 @@ class Unusable:
 
 @dataclass(frozen=True)
 class Found:
-    backups: list[Known]
+    backups: list[KeptBackup]
     """The oldest first."""
     unusable: list[Unusable]
     unfinished: list[tuple[str, str, str]]
@@ -74,7 +74,7 @@ class Found:
         """What a sentence ends with about backups that were not found: they may be on nodes that could not say."""
         return f" ({'; '.join(self.silent.values())})" if self.silent else ""
 
-    def of(self, instance_uuid: str) -> list[Known]:
+    def of(self, instance_uuid: str) -> list[KeptBackup]:
         return [each for each in self.backups if each.backup.instance_uuid == instance_uuid]
 
 
@@ -98,19 +98,19 @@ async def find_backups(ctx: OperationContext, view: ConfigView) -> Found:
         for files in answer.value.backups:
             try:
                 proof = _proof(files, keys)
-                found.backups.append(Known(answer.node_uuid, name, _manifest(files, keys), proof, store))
+                found.backups.append(KeptBackup(answer.node_uuid, name, _manifest(files, keys), proof, store))
             except UnreadableBackupError as err:
                 found.unusable.append(Unusable(answer.node_uuid, name, files.instance_uuid, files.id, str(err)))
     found.backups.sort(key=_ages(found.backups))
     return found
 
 
-def _ages(backups: Sequence[Known]) -> Callable[[Known], tuple[float, int, str]]:
+def _ages(backups: Sequence[KeptBackup]) -> Callable[[KeptBackup], tuple[float, int, str]]:
     """What sorts the oldest first: no backup comes before one that it builds on, whatever the clock said then."""
     there = {(each.node_uuid, each.backup.instance_uuid, each.backup.id): each for each in backups}
     known: dict[int, tuple[float, int, str]] = {}
 
-    def age(each: Known) -> tuple[float, int, str]:
+    def age(each: KeptBackup) -> tuple[float, int, str]:
         above = [each]
         while id(above[-1]) not in known and len(above) <= len(there):
             last = above[-1]
@@ -147,7 +147,7 @@ def _proof(files: KeptFiles, keys: dict[str, str]) -> Proof | None:
     return proof if (proof.instance_uuid, proof.backup) == (files.instance_uuid, files.id) else None
 
 
-def choose(found: Found, view: ConfigView, name: str, backup_id: str | None) -> Known:
+def choose(found: Found, view: ConfigView, name: str, backup_id: str | None) -> KeptBackup:
     """The backup of an instance, which may be gone, by id; the newest without one. Raises `PrerequisiteError`."""
     uuids = of_name(found, view, name)
     known = [each for each in found.backups if each.backup.instance_uuid in uuids]
@@ -198,7 +198,7 @@ def of_name(found: Found, view: ConfigView, name: str) -> set[str]:
     return gone
 
 
-def chain_of(found: Found, newest: Known) -> list[Known]:
+def chain_of(found: Found, newest: KeptBackup) -> list[KeptBackup]:
     """A backup and all that it builds on, the newest first; raises `PrerequisiteError` where one is missing."""
     there = {each.backup.id: each for each in found.of(newest.backup.instance_uuid) if _same_node(each, newest)}
     chain = [newest]
@@ -214,15 +214,15 @@ def chain_of(found: Found, newest: Known) -> list[Known]:
     return chain
 
 
-def _same_node(one: Known, other: Known) -> bool:
+def _same_node(one: KeptBackup, other: KeptBackup) -> bool:
     return one.node_uuid == other.node_uuid
 
 
-def links(chain: Iterable[Known]) -> list[ChainLink]:
+def links(chain: Iterable[KeptBackup]) -> list[ChainLink]:
     return [each.link for each in chain]
 
 
-async def require_whole(ctx: OperationContext, chain: Sequence[Known]) -> None:
+async def require_whole(ctx: OperationContext, chain: Sequence[KeptBackup]) -> None:
     """Read the indexes of a chain, and refuse one that is damaged or cut; raises `PrerequisiteError`."""
     for each in chain:
         backup = each.backup

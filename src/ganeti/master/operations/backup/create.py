@@ -18,7 +18,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.carrying import carry
 from ganeti.master.operations.backup.chains import (
-    Known,
+    KeptBackup,
     chain_of,
     current_key,
     find_backups,
@@ -64,7 +64,7 @@ class Checked:
     runs: bool
     opens: bool
     """Whether the disks are opened, and closed again, for the backup."""
-    chain: list[Known]
+    chain: list[KeptBackup]
     """What it builds on, the newest first."""
     key_id: str
     template: str
@@ -110,7 +110,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
         named = [view.find_node(self.node).uuid] if self.node else []
         return instance_and_nodes(view, self.instance_uuid or self.instance_name, *named)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> tuple[list[Known], Node, bool]:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> tuple[list[KeptBackup], Node, bool]:
         """The chain that it can build on, the node that keeps it, and whether the guest runs."""
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         require_complete(instance, "backed up")
@@ -149,7 +149,7 @@ class CreateBackup(Operation[dict[str, str | int]], frozen=True, kw_only=True, f
             chain = []
         return chain, keeper, found is not None
 
-    def check(self, view: ConfigView, facts: tuple[list[Known], Node, bool], ctx: OperationContext) -> Checked:
+    def check(self, view: ConfigView, facts: tuple[list[KeptBackup], Node, bool], ctx: OperationContext) -> Checked:
         chain, keeper, runs = facts
         instance = view.find_instance(self.instance_uuid or self.instance_name)
         spec = instance_spec(view, ctx.catalogue, instance)

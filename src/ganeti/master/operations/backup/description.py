@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.master.operations.backup.chains import Known, sealing_key
+from ganeti.master.operations.backup.chains import KeptBackup, sealing_key
 from ganeti.model.node_requests import InstanceSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.view import ConfigView
@@ -81,7 +81,7 @@ def sealed(text: str, key: bytes, instance_uuid: str, nonce: bytes) -> str:
     return base64.b64encode(Sealing(key, instance_uuid).seal(PLACE, 0, text.encode(), nonce)).decode()
 
 
-def described(known: Known, view: ConfigView) -> Export:
+def described(known: KeptBackup, view: ConfigView) -> Export:
     """What the backed-up instance was; raises `BlockDeviceError`, `PrerequisiteError` for a damaged one."""
     backup = known.backup
     sealing = Sealing(sealing_key(view, backup.key_id), backup.instance_uuid)

@@ -8,7 +8,7 @@ from ganeti.base.command import Argument, Command, Option
 from ganeti.base.errors import WRONG_INPUT, ExecutionError, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Operation, operation
-from ganeti.master.operations.backup.chains import Known
+from ganeti.master.operations.backup.chains import KeptBackup
 from ganeti.master.operations.backup.reading import (
     BackupId,
     DiskNumber,
@@ -63,13 +63,13 @@ class FetchFile(Operation[dict[str, Any]], frozen=True, kw_only=True, forbid_unk
     def locks(self, view: ConfigView) -> LockPlan:
         return reading_locks(view, self.instance_name)
 
-    async def gather(self, ctx: OperationContext, view: ConfigView) -> list[Known]:
+    async def gather(self, ctx: OperationContext, view: ConfigView) -> list[KeptBackup]:
         return await whole_chain(ctx, view, self.instance_name, self.backup, self.disk)
 
-    def check(self, view: ConfigView, facts: list[Known], ctx: OperationContext) -> list[Known]:
+    def check(self, view: ConfigView, facts: list[KeptBackup], ctx: OperationContext) -> list[KeptBackup]:
         return facts
 
-    async def execute(self, checked: list[Known], ctx: OperationContext) -> dict[str, Any]:
+    async def execute(self, checked: list[KeptBackup], ctx: OperationContext) -> dict[str, Any]:
         newest, master = checked[0], ctx.config.view().cluster.master_node
         async with served(ctx, checked) as name:
             place = Place(self.disk, self.partition, self.volume)

@@ -14,7 +14,7 @@ from ganeti.base.names import shown
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import (
     HISTORY,
-    Known,
+    KeptBackup,
     Unusable,
     choose,
     find_backups,
@@ -38,9 +38,9 @@ _TWO_BACKUPS: Final = ("create-on-file-stopped", "backup-key", "backup-stopped",
 
 @dataclass(frozen=True)
 class Checked:
-    known: list[Known]
+    known: list[KeptBackup]
     """All backups of the instance that can be used."""
-    going: list[Known]
+    going: list[KeptBackup]
     """Those that are removed, the oldest first."""
     unusable: Unusable | None = None
     """The one that is removed where it cannot be used."""
@@ -121,15 +121,15 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             ctx.log.info(f"Backup {old.backup.id} is removed from {old.node_name}")
         return [old.backup.id for old in checked.going]
 
-    def _too_many(self, own: Sequence[Known]) -> list[Known]:
+    def _too_many(self, own: Sequence[KeptBackup]) -> list[KeptBackup]:
         """The oldest of each node, but for as many as are kept there."""
-        going: list[Known] = []
+        going: list[KeptBackup] = []
         for place in {_place(each): None for each in own}:
             there = [each for each in own if _place(each) == place]
             going += there[: max(0, len(there) - (self.keep or 0))]
         return going
 
-    def _require_readable(self, going: Sequence[Known], unusable: Sequence[Unusable]) -> None:
+    def _require_readable(self, going: Sequence[KeptBackup], unusable: Sequence[Unusable]) -> None:
         """Raises `PrerequisiteError` where a backup that cannot be read may build on one that goes."""
         places = {_place(each) for each in going}
         for bad in unusable:
@@ -141,7 +141,7 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
                     WRONG_STATE,
                 )
 
-    async def _forget(self, ctx: OperationContext, known: Sequence[Known], going: Known) -> list[Known]:
+    async def _forget(self, ctx: OperationContext, known: Sequence[KeptBackup], going: KeptBackup) -> list[KeptBackup]:
         """Remove one, on which none builds that goes, too; gives all that are left, as they are then."""
         old = next(each for each in known if each.backup.id == going.backup.id and _place(each) == _place(going))
         left = [await self._take_over(ctx, old, each) if _builds_on(each, old) else each for each in known]
@@ -149,7 +149,7 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         await ask(ctx.nodes, old.node_uuid, request)
         return [each for each in left if each is not old]
 
-    async def _take_over(self, ctx: OperationContext, old: Known, newer: Known) -> Known:
+    async def _take_over(self, ctx: OperationContext, old: KeptBackup, newer: KeptBackup) -> KeptBackup:
         """Give a backup the chunks that it needs of the one before, which it builds on no more."""
         uuid, generation = newer.backup.instance_uuid, newer.backup.generation + 1
         merge = BackupMerge(
@@ -175,18 +175,18 @@ class ForgetBackups(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         manifest = encode(backup, ctx.config.view().backups.keys)
         publish = BackupPublish(instance_uuid=uuid, id=backup.id, generation=generation, manifest=manifest, boot="")
         await ask(ctx.nodes, newer.node_uuid, publish)
-        return Known(newer.node_uuid, newer.node_name, backup, newer.proof)
+        return KeptBackup(newer.node_uuid, newer.node_name, backup, newer.proof)
 
 
-def _place(known: Known) -> tuple[str, str]:
+def _place(known: KeptBackup) -> tuple[str, str]:
     return known.node_uuid, known.backup.instance_uuid
 
 
-def _builds_on(one: Known, other: Known) -> bool:
+def _builds_on(one: KeptBackup, other: KeptBackup) -> bool:
     return one.backup.parent == other.backup.id and _place(one) == _place(other)
 
 
-def _children_first(going: Sequence[Known]) -> Iterator[Known]:
+def _children_first(going: Sequence[KeptBackup]) -> Iterator[KeptBackup]:
     """Each after those that build on it, so that nothing is merged into what goes; a clock may have been set back."""
     left = list(reversed(going))
     while left:
@@ -196,7 +196,7 @@ def _children_first(going: Sequence[Known]) -> Iterator[Known]:
         yield found
 
 
-def _merged(own: Sequence[Known], going: Sequence[Known]) -> list[Known]:
+def _merged(own: Sequence[KeptBackup], going: Sequence[KeptBackup]) -> list[KeptBackup]:
     """The backups that are read to remove some: those that stay and build on them, and what these need."""
     read = [each for each in own if each not in going and any(_builds_on(each, old) for old in going)]
     for each in read:
@@ -204,7 +204,7 @@ def _merged(own: Sequence[Known], going: Sequence[Known]) -> list[Known]:
     return read
 
 
-def _require_last(bad: Unusable, own: Sequence[Known], unusable: Sequence[Unusable]) -> None:
+def _require_last(bad: Unusable, own: Sequence[KeptBackup], unusable: Sequence[Unusable]) -> None:
     """Raises `PrerequisiteError` where another backup builds on one that cannot be read, or may do so."""
     place = bad.node_uuid, bad.instance_uuid
     later = [each.backup.id for each in own if _place(each) == place and each.backup.parent == bad.id]

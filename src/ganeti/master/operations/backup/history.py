@@ -7,7 +7,7 @@ from ganeti.base.command import Argument, Command
 from ganeti.base.errors import UNKNOWN_ENTITY, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operation import Operation, operation
-from ganeti.master.operations.backup.chains import Found, Known, find_backups, of_name
+from ganeti.master.operations.backup.chains import Found, KeptBackup, find_backups, of_name
 from ganeti.master.operations.parameters import Text
 from ganeti.master.parameter import Parameter
 from ganeti.model.locks import LockPlan
@@ -68,7 +68,7 @@ class ListBackups(Operation[list[Row]], frozen=True, kw_only=True, forbid_unknow
         return uuids
 
 
-def _row(known: Known) -> Row:
+def _row(known: KeptBackup) -> Row:
     backup, proof = known.backup, known.proof
     return {
         "node": known.node_name,

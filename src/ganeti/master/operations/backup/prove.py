@@ -21,7 +21,7 @@ from ganeti.master.backups import RecordProof
 from ganeti.master.instance_spec import bare, instance_spec
 from ganeti.master.operation import Example, Operation, operation
 from ganeti.master.operations.backup.chains import (
-    Known,
+    KeptBackup,
     chain_of,
     choose,
     find_backups,
@@ -62,7 +62,7 @@ _EXAMPLE: Final = {"instance_name": "one.example.com", "pnode": "node2.example.c
 
 @dataclass(frozen=True)
 class Checked:
-    chain: list[Known]
+    chain: list[KeptBackup]
     asked: Restored
     created: creation.Checked
 
@@ -111,7 +111,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
 
     async def gather(
         self, ctx: OperationContext, view: ConfigView
-    ) -> tuple[list[Known], Restored, creation.Facts | None]:
+    ) -> tuple[list[KeptBackup], Restored, creation.Facts | None]:
         found = await find_backups(ctx, view)
         chain = chain_of(found, choose(found, view, self.instance_name, self.backup))
         await require_whole(ctx, chain)
@@ -124,7 +124,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         return chain, asked, await asked.gather(ctx, view)
 
     async def _where_kept(
-        self, chain: list[Known], asked: Restored, view: ConfigView, ctx: OperationContext
+        self, chain: list[KeptBackup], asked: Restored, view: ConfigView, ctx: OperationContext
     ) -> tuple[Restored, creation.Facts] | None:
         """The trial on the node that keeps the backup, which need not be restored there; None without room."""
         templates = [ctx.catalogue.template(name) for name in view.cluster.enabled_disk_templates]
@@ -149,7 +149,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         return there, reserved
 
     def check(
-        self, view: ConfigView, facts: tuple[list[Known], Restored, creation.Facts | None], ctx: OperationContext
+        self, view: ConfigView, facts: tuple[list[KeptBackup], Restored, creation.Facts | None], ctx: OperationContext
     ) -> Checked:
         chain, asked, created = facts
         return Checked(chain, asked, asked.check(view, created, ctx))
@@ -218,7 +218,7 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
                 return ""
             await ctx.clock.sleep(_POLL_S)
 
-    async def _note(self, known: Known, sign: str, began_s: float, ctx: OperationContext) -> None:
+    async def _note(self, known: KeptBackup, sign: str, began_s: float, ctx: OperationContext) -> None:
         backup, now_s = known.backup, ctx.clock.now_s()
         proof = Proof(
             backup=backup.id,
@@ -234,13 +234,13 @@ class ProveBackup(Operation[str], frozen=True, kw_only=True, forbid_unknown_fiel
         if sign:
             await ctx.config.commit(RecordProof(instance_uuid=backup.instance_uuid, proved_s=now_s), settles=True)
 
-    def _trial(self, chain: Sequence[Known]) -> Restored:
+    def _trial(self, chain: Sequence[KeptBackup]) -> Restored:
         name = f"{PREFIX}{self.instance_name}"[:253]
         asked = {"iallocator": self.iallocator, "dry_run": self.dry_run}
         return restoration(name, list(chain), self.pnode, start=True, ignore_ipolicy=True, **asked)
 
 
-async def _check_chunks(ctx: OperationContext, chain: list[Known]) -> None:
+async def _check_chunks(ctx: OperationContext, chain: list[KeptBackup]) -> None:
     """Have the node open all that the guest has not read; raises `BlockDeviceError` for what has rotted."""
     newest, key = chain[0], sealing_key(ctx.config.view(), chain[0].backup.key_id)
     for disk, kept in enumerate(newest.backup.disks):
@@ -260,7 +260,7 @@ async def _check_chunks(ctx: OperationContext, chain: list[Known]) -> None:
             ctx.stop_if_cancelled()
 
 
-async def _boots_where_kept(asked: Restored, newest: Known, view: ConfigView, ctx: OperationContext) -> bool:
+async def _boots_where_kept(asked: Restored, newest: KeptBackup, view: ConfigView, ctx: OperationContext) -> bool:
     """Whether the guest can boot from the backup itself: its node needs room for all that the guest may write."""
     hypervisor = asked.hypervisor or view.cluster.enabled_hypervisors[0]
     if not ctx.catalogue.hypervisor(hypervisor).boots_backups:

@@ -11,7 +11,7 @@ import msgspec
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, PrerequisiteError
 from ganeti.base.names import shown
 from ganeti.master.operations.backup.chains import (
-    Known,
+    KeptBackup,
     chain_of,
     choose,
     find_backups,
@@ -78,7 +78,7 @@ def reading_locks(view: ConfigView, instance_name: str) -> LockPlan:
 
 async def whole_chain(
     ctx: OperationContext, view: ConfigView, instance_name: str, backup: str | None, disk: int | None
-) -> list[Known]:
+) -> list[KeptBackup]:
     """The backup and all that it builds on; raises `PrerequisiteError`."""
     found = await find_backups(ctx, view)
     chain = chain_of(found, choose(found, view, instance_name, backup))
@@ -91,7 +91,7 @@ async def whole_chain(
 
 
 @contextlib.asynccontextmanager
-async def served(ctx: OperationContext, chain: list[Known]) -> AsyncIterator[str]:
+async def served(ctx: OperationContext, chain: list[KeptBackup]) -> AsyncIterator[str]:
     """Have the disks of a backup readable on the node that keeps it, under the name that this gives."""
     newest = chain[0]
     name = serving_name(ctx)
@@ -100,7 +100,7 @@ async def served(ctx: OperationContext, chain: list[Known]) -> AsyncIterator[str
     await unserve(ctx, newest, name)
 
 
-async def serve(ctx: OperationContext, chain: list[Known], name: str) -> None:
+async def serve(ctx: OperationContext, chain: list[KeptBackup], name: str) -> None:
     newest = chain[0]
     end = BackupUnserve(name=name, disks=len(newest.backup.disks))
     sentence = f"end reading backup {newest.backup.id} on {newest.node_name}"
@@ -115,7 +115,7 @@ async def serve(ctx: OperationContext, chain: list[Known], name: str) -> None:
     await ask(ctx.nodes, newest.node_uuid, request)
 
 
-async def unserve(ctx: OperationContext, newest: Known, name: str) -> None:
+async def unserve(ctx: OperationContext, newest: KeptBackup, name: str) -> None:
     await ask(ctx.nodes, newest.node_uuid, BackupUnserve(name=name, disks=len(newest.backup.disks)))
 
 
@@ -123,7 +123,7 @@ def serving_name(ctx: OperationContext) -> str:
     return f"job-{ctx.job.job_id}"
 
 
-async def file_systems(ctx: OperationContext, newest: Known, name: str, place: Place) -> list[FileSystem]:
+async def file_systems(ctx: OperationContext, newest: KeptBackup, name: str, place: Place) -> list[FileSystem]:
     """What lies at *place*; raises `PrerequisiteError` where there is no such place."""
     disks = range(len(newest.backup.disks)) if place.disk is None else [place.disk]
     request = BackupFileSystems(name=name, disks=list(disks))
@@ -136,7 +136,7 @@ async def file_systems(ctx: OperationContext, newest: Known, name: str, place: P
 
 
 async def find_path(
-    ctx: OperationContext, newest: Known, name: str, place: Place, path: str
+    ctx: OperationContext, newest: KeptBackup, name: str, place: Place, path: str
 ) -> tuple[FileSystem, FoundPath]:
     """The one place where *path* is; raises `PrerequisiteError` for none, or several."""
     all_found = await file_systems(ctx, newest, name, place)

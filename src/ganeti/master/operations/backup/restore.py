@@ -18,7 +18,7 @@ from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
 from ganeti.master.operations.backup.carrying import carry
 from ganeti.master.operations.backup.chains import (
-    Known,
+    KeptBackup,
     chain_of,
     choose,
     find_backups,
@@ -56,7 +56,7 @@ _EXAMPLE: Final = {"instance_name": "one.example.com", "new_name": "two.example.
 
 @dataclass(frozen=True)
 class Facts:
-    chain: list[Known]
+    chain: list[KeptBackup]
     export: Export
     created: creation.Facts | None
     """What the creation of a new instance has gathered; None for one that is restored in place."""
@@ -64,13 +64,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Checked:
-    chain: list[Known]
+    chain: list[KeptBackup]
     created: creation.Checked | None = None
     spec: InstanceSpec | None = None
 
 
 async def fill_from(
-    ctx: OperationContext, spec: InstanceSpec, chain: list[Known], *, zeroes: bool, writes: bool = True
+    ctx: OperationContext, spec: InstanceSpec, chain: list[KeptBackup], *, zeroes: bool, writes: bool = True
 ) -> None:
     """Write a backup onto the open disks of an instance; with *zeroes* over what they hold.
 
@@ -112,7 +112,7 @@ async def fill_from(
 
 
 async def _kept(
-    ctx: OperationContext, chain: list[Known], disk: int, total: int, step: int
+    ctx: OperationContext, chain: list[KeptBackup], disk: int, total: int, step: int
 ) -> AsyncGenerator[tuple[int, ChunkPiece]]:
     """What the chain has of a disk, each with the first number that it is about, at most *step* numbers at once."""
     newest, first = chain[0], 0
@@ -132,7 +132,7 @@ async def _kept(
 class Restored(CreateInstance, frozen=True, kw_only=True):
     """The creation of an instance whose disks are filled from a backup."""
 
-    chain: list[Known]
+    chain: list[KeptBackup]
 
     async def reserve(self, checked: creation.Checked, ctx: OperationContext) -> None:
         """Have the instance in the configuration, as forthcoming, with its undo."""
@@ -162,7 +162,7 @@ class Restored(CreateInstance, frozen=True, kw_only=True):
             await close_disks(ctx, spec)
 
 
-def restoration(name: str, chain: list[Known], nodes: str | None, **more: Any) -> Restored:
+def restoration(name: str, chain: list[KeptBackup], nodes: str | None, **more: Any) -> Restored:
     """The creation of an instance from a backup, on *nodes*: ``PRIMARY`` or ``PRIMARY:SECONDARY``.
 
     *more*: other parameters of the creation.
@@ -325,7 +325,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             if self.in_place and getattr(self, name):
                 raise PrerequisiteError(f"A restore in place makes no instance: leave {flag} out", WRONG_INPUT)
 
-    def _creation(self, chain: list[Known]) -> Restored:
+    def _creation(self, chain: list[KeptBackup]) -> Restored:
         return restoration(
             self.new_name or self.instance_name,
             chain,
@@ -336,7 +336,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
             dry_run=self.dry_run,
         )
 
-    def _filled(self, chain: list[Known], export: Export, view: ConfigView, ctx: OperationContext) -> Restored:
+    def _filled(self, chain: list[KeptBackup], export: Export, view: ConfigView, ctx: OperationContext) -> Restored:
         return restored(self._creation(chain), export, view, ctx.catalogue, no_nics=self.no_nics)
 
 

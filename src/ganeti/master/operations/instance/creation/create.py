@@ -53,7 +53,7 @@ from ganeti.master.operations.instance.wanted.creation_checks import (
     refuse_opportunistic,
     refuse_used_address,
 )
-from ganeti.master.operations.instance.wanted.creation_wanted import Wanted
+from ganeti.master.operations.instance.wanted.creation_wanted import InstanceRequest
 from ganeti.master.operations.lock_plans import locks_of, placeable, plan
 from ganeti.model import inheritance
 from ganeti.model.ipolicy import violations
@@ -67,7 +67,7 @@ from ganeti.ports.context import OperationContext, UndoChange
 
 @dataclass(frozen=True)
 class Facts:
-    wanted: Wanted
+    wanted: InstanceRequest
     node_uuids: list[str]
     chosen_by: str
     """Name of the allocator, empty where the user named the node."""
@@ -319,13 +319,13 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         )
         return dataclasses.replace(facts, wanted=dataclasses.replace(wanted, disks=disks), adopted=adopted)
 
-    async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: Wanted) -> list[str]:
+    async def _ask(self, ctx: OperationContext, view: ConfigView, allocator: str, wanted: InstanceRequest) -> list[str]:
         """Names of the nodes the allocator chose; they are reserved for this job unless it only asks."""
         groups = groups_for_new(view, self.group_name)
         request = allocate_request(view, sketch(wanted), wanted.disks, wanted.template, groups)
         return await allocation.place_and_tell(ctx, allocator, request, reserve=not self.dry_run, why=self.why)
 
-    def read(self, view: ConfigView, ctx: OperationContext) -> Wanted:
+    def read(self, view: ConfigView, ctx: OperationContext) -> InstanceRequest:
         """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""
         return read_wanted(self, view, ctx)
 

@@ -7,7 +7,7 @@ from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.os.installation import OS_IMAGE, image_of
 from ganeti.master.operations.instance.wanted import creation_input as creation
 from ganeti.master.operations.instance.wanted.communication import wanted_nics
-from ganeti.master.operations.instance.wanted.creation_wanted import Wanted, identify_defaults
+from ganeti.master.operations.instance.wanted.creation_wanted import InstanceRequest, identify_defaults
 from ganeti.master.operations.instance.wanted.nics import read_nics
 from ganeti.model import inheritance
 from ganeti.model.objects import Instance
@@ -17,7 +17,7 @@ from ganeti.model.view import ConfigView
 from ganeti.ports.context import OperationContext
 
 
-def read_wanted(asked: CreationParameters, view: ConfigView, ctx: OperationContext) -> Wanted:
+def read_wanted(asked: CreationParameters, view: ConfigView, ctx: OperationContext) -> InstanceRequest:
     """Type what is asked for; raises `PrerequisiteError` for what cannot be made."""
     name = creation.check_name(asked.instance_name)
     if view.uuid_by_name("instances", name) is not None:
@@ -45,7 +45,7 @@ def read_wanted(asked: CreationParameters, view: ConfigView, ctx: OperationConte
         raise PrerequisiteError(
             f"Minimum memory ({filled['minmem']} MiB) is above the maximum ({filled['maxmem']} MiB)", WRONG_INPUT
         )
-    wanted = Wanted(
+    wanted = InstanceRequest(
         name=name,
         template=template,
         hypervisor=hypervisor,
@@ -62,7 +62,7 @@ def read_wanted(asked: CreationParameters, view: ConfigView, ctx: OperationConte
     return identify_defaults(view, wanted) if asked.identify_defaults else wanted
 
 
-def sketch(wanted: Wanted) -> Instance:
+def sketch(wanted: InstanceRequest) -> Instance:
     """The instance, without nodes and disks: what an allocator looks at."""
     return Instance(
         uuid="",

@@ -16,7 +16,7 @@ from ganeti.model.view import ConfigView
 
 
 @dataclass(frozen=True)
-class Wanted:
+class InstanceRequest:
     """The request, read and typed, before it has a node."""
 
     name: str
@@ -34,7 +34,7 @@ class Wanted:
     tags: list[str]
 
 
-def identify_defaults(view: ConfigView, wanted: Wanted) -> Wanted:
+def identify_defaults(view: ConfigView, wanted: InstanceRequest) -> InstanceRequest:
     """Keep only the parameters that differ from what the instance inherits: it follows later changes of the rest."""
     cluster, os_type = view.cluster, wanted.os
     hypervisor = inheritance.cluster_hv(cluster, wanted.hypervisor.name, os_type, wanted.hypervisor.parameters)

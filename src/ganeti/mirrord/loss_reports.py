@@ -25,7 +25,7 @@ _DISBELIEVED_AT_MOST_S = 600.0
 _log = logging.getLogger(__name__)
 
 
-class Teller:
+class LossReporter:
     """*master* gives the name and the addresses of the master, *key* the cluster's key."""
 
     def __init__(

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from ganeti.mond import telling
-from ganeti.mond.telling import GuestEnds, Teller
+from ganeti.mond import guest_end_reports
+from ganeti.mond.guest_end_reports import GuestEndReporter, GuestEnds
 from ganeti.node.hypervisors.interface import Sighting
 from ganeti.wire.guest_report import GuestReport, read_guest_report
 
@@ -36,7 +36,7 @@ def test_the_end_of_a_process_is_noticed_without_looking() -> None:
 
 
 def test_a_report_is_sent_again_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "_AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr(guest_end_reports, "_AGAIN_S", (0.0, 0.0))
     bodies: list[bytes] = []
 
     async def scenario() -> None:
@@ -52,10 +52,10 @@ def test_a_report_is_sent_again_until_it_is_taken(monkeypatch: pytest.MonkeyPatc
                 taken.set()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        teller = Teller("node1", lambda: ["127.0.0.1"], lambda: KEY, server.sockets[0].getsockname()[1])
-        teller.tell(["web1"], ["web2"])
+        reporter = GuestEndReporter("node1", lambda: ["127.0.0.1"], lambda: KEY, server.sockets[0].getsockname()[1])
+        reporter.tell(["web1"], ["web2"])
         await asyncio.wait_for(taken.wait(), 60)
-        await teller.close()
+        await reporter.close()
         server.close()
 
     asyncio.run(scenario())

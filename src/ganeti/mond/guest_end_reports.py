@@ -61,7 +61,7 @@ class GuestEnds:
         os.close(descriptor)
 
 
-class Teller:
+class GuestEndReporter:
     """*masters* gives the addresses where the maintenance daemon may be, *key* the cluster's key."""
 
     def __init__(

@@ -73,7 +73,10 @@ class Forwarder:
             refuse_other_sites(request)
             address = ssconf(self._paths, "master_ip")
             added = {_PASSED: self._hostname, _CLIENT: request.peer, _SIGNED: self._signature(request, request.peer)}
-            return await self._relay.send(request, address, self._port, added)
+            master = ssconf(self._paths, "master_node")
+            return await self._relay.send(
+                *(request, address, self._port, added), lambda: ssconf(self._paths, "master_node") == master
+            )
         except RequestRefused as refusal:
             return refused(refusal)
         except TransportError as err:

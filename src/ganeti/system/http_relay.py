@@ -23,8 +23,9 @@ _PASSED_BACK = (
 )
 EVENTS = "text/event-stream"
 EVENTS_SILENT_S = 100.0
-"""A stream of events says twice in this time that it lives: one that does not has lost its other end, as when the
-cluster's address has moved to another node."""
+"""A stream of events says twice in this time that it lives: one that does not has lost its other end."""
+LOOK_S = 5.0
+"""So often a stream of events in which nothing comes is asked whether it comes from the right machine yet."""
 
 
 class HttpRelay:
@@ -41,8 +42,18 @@ class HttpRelay:
         """The files of the session, and when they were written."""
         self._sessions: list[aiohttp.ClientSession] = []
 
-    async def send(self, request: HttpRequest, address: str, port: int, headers: Mapping[str, str]) -> HttpReply:
-        """Give the other side's reply, whose body comes as it is sent; raises `TransportError`."""
+    async def send(
+        self,
+        request: HttpRequest,
+        address: str,
+        port: int,
+        headers: Mapping[str, str],
+        is_right: Callable[[], bool] = lambda: True,
+    ) -> HttpReply:
+        """Give the other side's reply, whose body comes as it is sent; raises `TransportError`.
+
+        A stream of events ends once the address is no longer the *right* one: nobody may be there to end it.
+        """
         passed = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         scheme = "http" if self._files is None else "https"
         query = f"?{request.query}" if request.query else ""
@@ -54,8 +65,8 @@ class HttpRelay:
         except (aiohttp.ClientError, TimeoutError) as err:
             raise TransportError(f"The remote API of the master at {address} does not answer: {err}") from err
         back = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
-        silent_s = EVENTS_SILENT_S if response.content_type == EVENTS else None
-        return HttpReply(response.status, b"", response.content_type, back, _body(response, silent_s))
+        body = _events(response, is_right) if response.content_type == EVENTS else _body(response)
+        return HttpReply(response.status, b"", response.content_type, back, body)
 
     async def close(self) -> None:
         for session in self._sessions:
@@ -96,12 +107,30 @@ def first_certificate(text: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(f"{begin}{body}{end}\n")
 
 
-async def _body(response: "aiohttp.ClientResponse", silent_s: float | None) -> AsyncGenerator[bytes, None]:
+async def _body(response: "aiohttp.ClientResponse") -> AsyncGenerator[bytes, None]:
     try:
-        while chunk := await asyncio.wait_for(response.content.readany(), silent_s):
+        async for chunk in response.content.iter_any():
             yield chunk
-    except TimeoutError as err:
-        raise ConnectionResetError("nothing came any more") from err
+    except aiohttp.ClientError as err:
+        raise ConnectionResetError(str(err)) from err
+    finally:
+        response.close()
+
+
+async def _events(response: "aiohttp.ClientResponse", is_right: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+    """A stream that ends by itself once nothing can come any more."""
+    loop = asyncio.get_running_loop()
+    heard_s = loop.time()
+    try:
+        while loop.time() < heard_s + EVENTS_SILENT_S and is_right():
+            try:
+                chunk = await asyncio.wait_for(response.content.readany(), LOOK_S)
+            except TimeoutError:
+                continue
+            if not chunk:
+                return
+            heard_s = loop.time()
+            yield chunk
     except aiohttp.ClientError as err:
         raise ConnectionResetError(str(err)) from err
     finally:

@@ -214,9 +214,8 @@ class Allocation:
                 last, after = self._descend(size, rising(failures)[-1])
                 if limit is not None and placed and (stop := max(1, math.ceil(limit / placed) - 1)) <= last.step:
                     last, after = last.back_to(stop - 1), None
-                left = None if limit is None else limit - placed * (last.step + 1)
-                pending.append(_Pending(last.size, left, placed, failures))
-                following = None if after is None else (after, left)
+                pending += self._ways_back(last, limit, placed, failures)
+                following = None if after is None else (after, pending[-1].limit)
             while following is None and pending:
                 former = pending.pop()
                 if len(self.placed) == former.placed:
@@ -224,6 +223,19 @@ class Allocation:
                     following = None if fitting is None else (fitting, former.limit)
                     failures = former.failures
         return failures
+
+    def _ways_back(self, last: "_Place", limit: int | None, placed: int, failures: Failures) -> list[_Pending]:
+        """Sizes of a chain up to *last* from which another mode may lead on, the smallest last.
+
+        These are the smallest of all, and the smallest that each size range admits: below, the range is in the way of
+        what another mode would help. What does not help them does not help the larger ones before them.
+        """
+        leasts = {least for group in self.state.groups for least, _ in group.policy.ranges}
+        steps = {last.step, *(min(last.step, last.chain.steps_above(least)) for least in leasts)}
+        return [
+            _Pending(last.chain.reached(step), None if limit is None else limit - placed * (step + 1), placed, failures)
+            for step in sorted(steps)
+        ]
 
     def _descend(self, size: Size, mode: FailMode) -> "tuple[_Place, Size | None]":
         """Go down by *mode* as long as nothing fits and nothing else is more often short.

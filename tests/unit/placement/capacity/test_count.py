@@ -138,7 +138,7 @@ def _literally(allocation: Allocation, size: Size) -> None:
         _literally(allocation, smaller)
         if len(allocation.placed) > before:
             return
-    for mode in reversed(rising(failures)):
+    for mode in (mode for mode in reversed(rising(failures)) if failures[mode]):
         smaller = _shrunk(size, mode)
         while smaller is not None and _shrunk(smaller, mode) is not None:
             fits, against = _look(allocation, smaller)
@@ -243,6 +243,52 @@ def test_where_a_policy_has_several_ranges_sizes_shrink_as_if_each_was_looked_at
             failures = allocation.fill_tiered(Size(memory, disk, vcpus, 1))
         found.append((runs(allocation.placed), [state.primary_of[number] for number in allocation.numbers], failures))
     assert found[0] == found[1]
+
+
+@FEW
+@given(
+    SEEDS,
+    st.sampled_from(("mirrored", "shared", "full")),
+    TEMPLATE,
+    st.sampled_from((512, 1000, 2048)),
+    st.sampled_from((1024, 3000)),
+    st.sampled_from((1, 3)),
+    st.lists(st.tuples(st.integers(1, 1500), st.integers(900, 2500), st.integers(1, 2)), min_size=2, max_size=3),
+)
+def test_what_a_policy_finds_too_small_hides_nothing_that_is_large_enough(
+    seed: int, kind: str, template: str, memory: int, disk: int, vcpus: int, minima: list[tuple[int, int, int]]
+) -> None:
+    """Below the least size everything fails for that size: above it another mode may lead on."""
+    cluster = _with_ranges(_tiny(seed, kind), minima)
+    first, *others = cluster.nodes
+    first = replace(first, unavailable="", total_memory_mib=5100.0 + seed % 900, node_memory_mib=0, total_cpus=64.0)
+    first = replace(first, free_memory_mib=int(first.total_memory_mib), total_disk_mib=10**6, free_disk_mib=10**6)
+    others = [replace(node, total_disk_mib=0.0, free_disk_mib=0) for node in others] if seed % 3 else others
+    cluster = replace(cluster, nodes=[first, *others])
+    found = []
+    for fill in (Allocation.fill_tiered, _literally):
+        state = ClusterState(cluster)
+        allocation = Allocation(state, _room(state, template, checked=False))
+        fill(allocation, Size(memory, disk, vcpus, 1))
+        found.append((runs(allocation.placed), [state.primary_of[number] for number in allocation.numbers]))
+    assert found[0] == found[1]
+
+
+def test_below_the_least_disk_less_memory_is_tried_for_the_least() -> None:
+    """One node lacks memory for another instance, others have no disk: less disk leads nowhere, less memory does."""
+    lean = replace(_tiny(1, "equal").nodes[0], unavailable="", node_memory_mib=0, total_cpus=64.0, total_disk_mib=10**6)
+    lean = replace(lean, total_memory_mib=5200.0, free_memory_mib=5200, free_disk_mib=10**6)
+    without = [replace(lean, name=name, total_disk_mib=0.0, free_disk_mib=0) for name in ("without1", "without2")]
+    cluster = _with_ranges(
+        replace(_tiny(1, "equal"), nodes=[lean, *without], instances=[]), [(600, 1024, 1), (9000, 9000, 1)]
+    )
+    state = ClusterState(cluster)
+    allocation = Allocation(state, _room(state, "plain", checked=False))
+    allocation.fill_tiered(Size(900, 1024, 1, 1))
+    assert [(size.memory_mib, size.disk_mib, count) for size, count in runs(allocation.placed)] == [
+        (900, 1024, 5),
+        (644, 1024, 1),
+    ]
 
 
 def test_where_a_policy_has_two_ranges_a_huge_size_is_shrunk_as_quickly() -> None:

@@ -200,8 +200,11 @@ def _allocate(work: Work, kind: str, sizes: "Sequence[Size]", fill: Fill) -> Out
         work.found[kind] = allocation.placed
         failures: Failures = Counter()
         try:
-            for size in sizes:
-                failures = fill(allocation, size, options.max_length if options.max_length >= 0 else None)
+            for number, size in enumerate(sizes):
+                left = options.max_length - len(allocation.placed) if options.max_length >= 0 else None
+                if number and left is not None and left <= 0:
+                    break
+                failures = fill(allocation, size, left)
         finally:
             progress.end()
         outcome = Outcome(sizes[0], state, allocation.placed, allocation.numbers, failures)

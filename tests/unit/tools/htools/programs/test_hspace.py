@@ -5,6 +5,7 @@ import io
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,28 @@ def test_a_limit_of_nothing_is_no_error(capsys: pytest.CaptureFixture[str]) -> N
     """3.0.2 ends with an internal error there."""
     assert hspace.main([*CLUSTER, "-l", "0"]) == 0
     assert "  - no instances allocated\n" in capsys.readouterr().out
+
+
+TWO_RANGES = """default|u|preferred||
+
+node1|65536|0|65536|1048576|1048576|64|M|u
+node2|65536|0|65536|1048576|1048576|64|N|u
+
+
+
+|512,1,1024,1,1,1|128,1,1024,1,1,1;512,1,2048,1,1,1;1024,1,1024,1,1,1;2048,1,2048,1,1,1|plain|4.0|32.0
+default|512,1,1024,1,1,1|128,1,1024,1,1,1;512,1,2048,1,1,1;1024,1,1024,1,1,1;2048,1,2048,1,1,1|plain|4.0|32.0
+"""
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_limit_is_one_for_all_ranges_of_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: int) -> None:
+    (tmp_path / "cluster").write_text(TWO_RANGES)
+    arguments = ["-t", str(tmp_path / "cluster"), "--disk-template=plain", "--machine-readable"]
+    assert hspace.main([*arguments, "-l", str(limit)]) == 0
+    said = capsys.readouterr().out
+    assert f"\nHTS_TSPEC='512,2048,1,1={limit}'\n" in said
+    assert f"\nHTS_TRL_INST_CNT={limit}\n" in said
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ answer, so the state is built once and then follows what changes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
@@ -61,8 +60,8 @@ class Placer:
         options = replace(options_of(view.cluster.default_iallocator_params), why=why)
         if isinstance(request, NodeEvacuate) and request.ignore_soft_errors:
             options = replace(options, ignore_soft_errors=True)
-        if isinstance(wanted, ChangeGroup) and all(map(partial(_is_shared, view), wanted.instances)):
-            options = replace(options, capacity_checks=False)
+        if isinstance(wanted, ChangeGroup):
+            options = replace(options, existing_errors_fail=False)
         reserved = [*self._picture.coming(), *reservations]
 
         def add_reserved(state: ClusterState) -> None:
@@ -150,16 +149,6 @@ def _with_load(cluster: Cluster, load: Mapping[str, float]) -> Cluster:
         replace(instance, load=(load.get(instance.name, 0.0), *instance.load[1:])) for instance in cluster.instances
     ]
     return replace(cluster, instances=instances)
-
-
-def _is_shared(view: Configuration, name: str) -> bool:
-    """Whether all nodes of a group reach the disks of an instance.
-
-    The capacity check of 3.1, which hail has to keep, refuses every move of such an instance to another group.
-    """
-    uuid = view.uuid_by_name("instances", name)
-    traits = traits_of(view.disk_template(view.instance(uuid))) if uuid is not None else None
-    return traits is not None and traits.shared
 
 
 def options_of(parameters: Mapping[str, Any]) -> Options:

@@ -72,8 +72,10 @@ def choose_among(state: ClusterState, search: "Search", groups: Iterable[int]) -
 
     Where losses are compared instead of scores, 3.1 counts these groups among those that were tried.
     """
-    if search.options.capacity_checks and not search.by_loss:
+    checked = search.checked
+    if checked is None and search.options.capacity_checks:
         checked = checked_nodes(state, search.members, search.options.lost_nodes_fail)
+    if checked and not search.by_loss:
         with shared_redundancy(state, checked, search.members) as redundancy:
             shared = search._replace(redundancy=redundancy)
             results = [try_group(state, shared, number) for number in groups]
@@ -132,6 +134,8 @@ class Search(NamedTuple):
     options: Options
     members: Sequence[int]
     by_loss: bool = False
+    checked: Sequence[int] | None = None
+    """The nodes whose failure must be absorbed; None are all *members*, as far as the options go."""
     redundancy: int | None = None
 
 
@@ -165,7 +169,14 @@ def _place(state: ClusterState, search: Search, usable: list[int]) -> Solution:
     if search.by_loss:
         return dedicated.place_dedicated(state, request.instance, required, usable, options)
     return place_instance(
-        state, request.instance, required, usable, search.members, options, redundancy=search.redundancy
+        state,
+        request.instance,
+        required,
+        usable,
+        search.members,
+        options,
+        checked=search.checked,
+        redundancy=search.redundancy,
     )
 
 

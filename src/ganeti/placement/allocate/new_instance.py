@@ -56,12 +56,14 @@ def place_instance(
     options: Options,
     *,
     primary: int = NOWHERE,
+    checked: Sequence[int] | None = None,
     redundancy: int | None = None,
 ) -> Solution:
     """Find *required* nodes (1 or 2) among the online *candidates*; the score and global N+1 are those of *members*.
 
     With a *primary*, only the secondary for it is looked for; then offline candidates count, and are not chosen.
-    *redundancy* of the members is that of ``searches.shared_redundancy``, where several searches share it.
+    *checked* are the nodes whose failure must be absorbed where these are not all members, *redundancy* that of
+    ``searches.shared_redundancy`` for them, where several searches share it.
     """
     mark = state.mark()
     try:
@@ -70,7 +72,7 @@ def place_instance(
             required,
             candidates,
             members,
-            checked_nodes(state, members, options.lost_nodes_fail) if options.capacity_checks else (),
+            _asked_to_fail(state, members, options) if checked is None else checked,
             options.ignore_soft_errors,
             primary,
             redundancy=redundancy,
@@ -79,6 +81,10 @@ def place_instance(
     finally:
         state.rollback(mark)
     return solution_of(found, shown_score(found.key[0]) if found.nodes else "")
+
+
+def _asked_to_fail(state: ClusterState, members: Sequence[int], options: Options) -> Sequence[int]:
+    return checked_nodes(state, members, options.lost_nodes_fail) if options.capacity_checks else ()
 
 
 def shown_score(score: float) -> str:

@@ -127,6 +127,8 @@ class Options:
     restrict_to: tuple[str, ...] | None = None
     lost_nodes_fail: bool = True
     """Whether the failure of a node that is offline must be absorbed as well, as 3.1 wants it."""
+    existing_errors_fail: bool = True
+    """Whether no instance changes its group while any group could not lose a node, as 3.1 wants it."""
     why: bool = True
     """Whether an answer with nodes says of every other node why it was not chosen."""
     why_not: bool = True

@@ -22,7 +22,7 @@ from ganeti.master.cache.replica import Replica
 from ganeti.model.configuration import Configuration
 from ganeti.model.ipolicy import full_policy
 from ganeti.model.objects import NodeGroup
-from ganeti.model.placement_requests import Allocate, WantedDisk
+from ganeti.model.placement_requests import Allocate, ChangeGroup, WantedDisk
 from ganeti.model.reservations import Reservation
 from ganeti.placement.cluster.picture import Cluster
 from ganeti.placement.kernel.state import ClusterState
@@ -133,6 +133,21 @@ def test_every_change_is_followed(stream: Stream) -> None:
     stream.check()
     stream.report("node2", free=17)
     stream.check()
+
+
+@pytest.mark.requirement("S1.28")
+def test_an_instance_leaves_its_group_for_one_of_a_single_node(stream: Stream) -> None:
+    """A group that could not lose its node before need not be able to afterwards: 3.1 refuses this."""
+    [disk] = stream.view.instance_disks(stream.view.find_instance("web1"))
+    stream.commit(
+        ("disks", replace(disk, size=2000)),
+        ("cluster", replace(stream.view.cluster, default_iallocator_params={})),
+        ("nodegroups", NodeGroup(uuid="g2", name="another")),
+        ("nodes", replace(stream.view.node("uuid-node3"), group="g2")),
+    )
+    request = ChangeGroup(instances=["web1"], target_groups=["g2"])
+    answer, _ = stream.placer.answer(stream.view, request, SHARED, [])
+    assert answer["result"][:2] == [[["web1", "another", ["node3"]]], []]
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -29,9 +29,13 @@ def differences(case: Case, peer: Outcome, ours: Outcome) -> list[str]:
 def crashed(outcome: Outcome) -> bool:
     """Whether the peer ended in an error of its own.
 
-    It does when asked about an instance that is in two groups, and hspace when it counts forthcoming instances.
+    It does when asked about an instance that is in two groups, and hspace when it counts forthcoming instances, or
+    new ones without memory.
     """
-    return any(words in outcome.stderr for words in ("CallStack (from HasCallStack)", "internal inconsistency"))
+    return any(words in outcome.stderr for words in _CRASHES)
+
+
+_CRASHES = ("CallStack (from HasCallStack)", "internal inconsistency", "divide by zero")
 
 
 def _without_version(case: Case, outcome: Outcome) -> Outcome:
@@ -62,11 +66,11 @@ def _counted_once(case: Case, outcome: Outcome) -> Outcome:
     return Outcome(outcome.exit, outcome.stdout, re.sub(warning, "", outcome.stderr, flags=re.M), outcome.files)
 
 
-def _without_additions(case: Case, outcome: Outcome) -> Outcome:
-    """Help on options that 3.1 does not have."""
-    stderr = re.sub(r"^ +--(why|solver|link-speed=|html=).*\n", "", outcome.stderr, flags=re.MULTILINE)
+def _without_help(case: Case, outcome: Outcome) -> Outcome:
+    """What options mean is said in other words."""
+    stderr = re.sub(r"^(Usage: .*\n)(.*\n)*", r"\1", outcome.stderr, flags=re.MULTILINE)
     return Outcome(outcome.exit, outcome.stdout, stderr, outcome.files)
 
 
-KNOWN: tuple[Reading, ...] = (_without_version, _by_its_name, _counted_once, _without_additions)
+KNOWN: tuple[Reading, ...] = (_without_version, _by_its_name, _counted_once, _without_help)
 """Each makes the two sides the same in one respect, and says in its docstring why they differ there."""

@@ -54,7 +54,7 @@ def execute(program: list[str], case: Case, directory: Path) -> Outcome:
     """Run *program* with the arguments of *case* in *directory*, which is made and holds the files of the case."""
     directory.mkdir(parents=True)
     for name, content in case.files.items():
-        (directory / name).write_text(content)
+        (directory / name).write_bytes(content.encode(errors="surrogateescape"))
     environment = os.environ | {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(_imported_tree() / "src")}
     environment.pop("HTOOLS", None)
     with (directory / ".stdout").open("w+b") as stdout, (directory / ".stderr").open("w+b") as stderr:

@@ -7,16 +7,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.differential import dedicated_cases, odd_requests, other_cases, replay
+from tests.differential import dedicated_cases, odd_requests, other_cases, replay, third_cases
 from tests.differential.cases import TOOLS, Case, cases
 from tests.differential.differences import crashed, differences
 from tests.differential.execution import Outcome, execute, ours, peer
 
-DRAWINGS = {"usual": cases, "other": other_cases.cases, "odd": odd_requests.cases, "dedicated": dedicated_cases.cases}
+DRAWINGS = {
+    "usual": cases,
+    "other": other_cases.cases,
+    "third": third_cases.cases,
+    "odd": odd_requests.cases,
+    "dedicated": dedicated_cases.cases,
+}
 """How a seed becomes cases: several authors' notions of a cluster and of what is asked about it."""
 KNOWN_TOOLS = {
     "usual": TOOLS,
     "other": other_cases.TOOLS,
+    "third": third_cases.TOOLS,
     "odd": odd_requests.TOOLS,
     "dedicated": dedicated_cases.TOOLS,
 }

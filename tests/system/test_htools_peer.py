@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.differential import dedicated_cases, odd_requests, other_cases
+from tests.differential import dedicated_cases, odd_requests, other_cases, third_cases
 from tests.differential.cases import TOOLS, cases
 from tests.differential.execution import execute, peer
 from tests.differential.replay import planned, printed
@@ -19,6 +19,8 @@ NOT_YET: set[tuple[str, int]] = set()
 """Differences known and not settled: tools and seeds."""
 OTHER_SEEDS = seeds_of("1-12")
 """Of the other drawing, in the short run."""
+THIRD_SEEDS = seeds_of("1-8")
+"""Of the third drawing, in the short run."""
 ODD_SEEDS = seeds_of("1-60")
 """Of odd requests, which are quick, in the short run."""
 DEDICATED_SEEDS = seeds_of("1-30")
@@ -44,6 +46,13 @@ def test_same_bytes_as_the_peer(tool: str) -> None:
 def test_same_bytes_on_clusters_of_the_other_drawing(tool: str) -> None:
     seeds = SEEDS if LONG else OTHER_SEEDS
     told = [text for seed in seeds for text in look(seed, [tool], KEPT, "other")]
+    assert not told, f"{len(told)} of {len(seeds)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
+
+
+@pytest.mark.parametrize("tool", third_cases.TOOLS)
+def test_same_bytes_on_unlike_groups_with_odd_words(tool: str) -> None:
+    seeds = SEEDS if LONG else THIRD_SEEDS
+    told = [text for seed in seeds for text in look(seed, [tool], KEPT, "third")]
     assert not told, f"{len(told)} of {len(seeds)} differ; their files are in {KEPT}\n" + "\n".join(told[:5])
 
 

@@ -407,6 +407,8 @@ def test_an_argument_that_a_path_does_not_take_is_refused(world: World) -> None:
         ("/3/nodes?feilds=name", "there are fields, filter"),
         ("/3/nodes/n1?filter=1", "there are fields"),
         ("/3/whoami?verbose=1", "there are none"),
+        ("/3/nodes?fields=name&fields=role", "'fields' is given twice"),
+        ("/3/events?kinds=job&kinds=config", "'kinds' is given twice"),
     ):
         status, body = world.send("GET", target)[:2]
         assert status == 400 and told in body["detail"], target

@@ -34,7 +34,7 @@ class Resources:
         """Carry out one request; raises `RequestRefused`, or what LuxiD answers."""
         if turn.caller is ANYBODY and (self._needs_login or route.access is not ANYBODY_MAY):
             raise login_needed()
-        _refuse_unknown_arguments(route, turn)
+        _refuse_arguments(route, turn)
         await self._require(route, turn)
         return await route.handler(self._services, turn)
 
@@ -52,9 +52,12 @@ class Resources:
         return self._document
 
 
-def _refuse_unknown_arguments(route: Route, turn: Turn) -> None:
+def _refuse_arguments(route: Route, turn: Turn) -> None:
     known = [argument.name for argument in route.arguments]
     unknown = [name for name in turn.request.arguments if name not in known]
     if unknown and not route.takes_any_argument:
         there = f"there are {', '.join(known)}" if known else "there are none"
         raise RequestRefused(400, f"There is no argument '{unknown[0][:40]}' here: {there}")
+    for name in known:
+        if len(turn.request.arguments.get(name, ())) > 1:
+            raise RequestRefused(400, f"The argument '{name}' is given twice: give it once, several words with commas")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where a request or a job stands in a trace: W3C Trace Context, version 00, and its place in a reason trail. Pure."""
+"""Where a request or a job stands in a trace: W3C Trace Context, and its place in a reason trail. Pure."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 SOURCE: Final = "gnt:trace"
 """Of the entry of an opcode's reason trail that names the span it was submitted in."""
-_FORM: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class Place:
 
 
 def read_place(text: str) -> Place | None:
-    """Read a ``traceparent``; None for what is none."""
+    """Read a ``traceparent``; None for what is none. Of a version after 00 the parts of 00 count."""
     found = _FORM.fullmatch(text.strip())
-    if found is None or not int(found[1], 16) or not int(found[2], 16):
+    if found is None or found[1] == "ff" or (found[1] == "00" and found[5]):
         return None
-    return Place(int(found[1], 16), int(found[2], 16), bool(int(found[3], 16) & 1))
+    trace, span, flags = (int(part, 16) for part in found.group(2, 3, 4))
+    return Place(trace, span, bool(flags & 1)) if trace and span else None
 
 
 def place_in(reason: Iterable[Any]) -> Place | None:

@@ -67,13 +67,21 @@ def test_a_trace_that_is_not_sampled_has_no_spans() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "00-0-0-0", ABOVE.replace("00-", "01-", 1), "00-" + "0" * 32 + "-" + "1" * 16 + "-01"]
+    "text",
+    ["", "00-0-0-0", ABOVE.replace("00-", "ff-", 1), f"{ABOVE}-more", "00-" + "0" * 32 + "-" + "1" * 16 + "-01"],
 )
 def test_what_names_no_span_is_none(text: str) -> None:
     assert read_place(text) is None
     assert str(Place(1, 2)) == "00-" + "1".zfill(32) + "-" + "2".zfill(16) + "-01" and read_place(
         str(Place(1, 2))
     ) == Place(1, 2)
+
+
+def test_a_later_version_of_the_header_begins_as_this_one() -> None:
+    """As the standard demands of who knows an older version."""
+    later = ABOVE.replace("00-", "cc-", 1)
+    assert read_place(later) == read_place(f"{later}-more") == read_place(ABOVE)
+    assert read_place(f"{later}more") is None
 
 
 def test_the_daemons_load_nothing_of_it_unless_it_is_wanted() -> None:

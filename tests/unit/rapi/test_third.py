@@ -20,6 +20,7 @@ from ganeti.rapi.audit import AuditLog
 from ganeti.rapi.callers import Callers, TokensFile
 from ganeti.rapi.server import Api
 from ganeti.rapi.users import UsersFile
+from ganeti.rapi.v3.submission import Submitter
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.wire.api_tokens import KINDS, Token, hash_of, read_scope, shown_once, write_tokens
 from ganeti.wire.audit_lines import AuditFault, verified
@@ -86,6 +87,20 @@ class Luxi:
 
     async def raw(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
         return msgspec.Raw(msgspec.json.encode(await self.call(method, *arguments)))
+
+
+class SlowLuxi(Luxi):
+    """Takes its time for each answer; the first submission is lost."""
+
+    is_first = True
+
+    async def call(self, method: str, *arguments: Any, patience_s: float = 0.0, only_asks: bool = False) -> Any:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if method == "SubmitJob" and self.is_first:
+            self.is_first = False
+            raise TransportError("gone")
+        return await super().call(method, *arguments)
 
 
 class World:
@@ -354,6 +369,40 @@ def test_a_key_makes_one_job_of_requests_that_are_sent_again(world: World) -> No
     assert world.send("POST", "/3/operations/group-add", {"group_name": "g2"}, Idempotency_Key="k")[0] == 422
     assert world.send("POST", "/3/operations/group-add", GROUP, Idempotency_Key="two words")[0] == 400
     assert len(world.luxi.jobs) == 1
+
+
+def test_a_key_belongs_to_its_caller(world: World) -> None:
+    """Two programs may choose the same one, and each gets its own job, also after a restart."""
+    tokens = [world.token("*:write"), world.token("*:write")]
+    for _ in range(2):
+        for number, token in enumerate(tokens):
+            asked = world.send("POST", "/3/operations/group-add", GROUP, token, Idempotency_Key="nightly")
+            assert asked[1]["job"] == number + 1
+        world.api = world.started()
+    other = {"group_name": "g2"}
+    assert world.send("POST", "/3/operations/group-add", other, tokens[0], Idempotency_Key="nightly")[0] == 422
+
+
+def test_a_key_makes_one_job_of_requests_that_come_together_after_one_that_failed(world: World) -> None:
+    """The second waits for the first; the third comes just as that has failed, and waits for the second."""
+    luxi = SlowLuxi()
+    submitter = Submitter(luxi)  # type: ignore[arg-type]
+    opcodes = [{"OP_ID": "OP_GROUP_ADD", "reason": []}]
+
+    async def play() -> list[Any]:
+        async def submit() -> Any:
+            try:
+                return await submitter.submit(opcodes, "k", "digest")
+            except TransportError:
+                later.append(asyncio.ensure_future(submit()))
+                return "failed"
+
+        later: list[Any] = []
+        answers = await asyncio.gather(submit(), submit())
+        return [*answers, *await asyncio.gather(*later)]
+
+    assert asyncio.run(play()) == ["failed", 1, 1]
+    assert len(luxi.jobs) == 1
 
 
 def test_a_key_tells_nothing_of_secrets(world: World) -> None:

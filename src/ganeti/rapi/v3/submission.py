@@ -10,6 +10,7 @@ LuxiD answers, for another node may have been the master meanwhile.
 import asyncio
 import hashlib
 import time
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -67,34 +68,46 @@ def read_operation(op_id: str, body: Any, caller: Caller, reason: str | None) ->
     return operation
 
 
+_Key = tuple[str, str]
+"""The name of the caller, and the key: two programs may choose the same one."""
+
+
 class Submitter:
     """Gives jobs to LuxiD."""
 
     def __init__(self, luxi: Luxi) -> None:
         self._luxi = luxi
-        self._jobs: dict[str, tuple[str, int]] = {}
-        """By key: digest of the request, and the job."""
+        self._jobs: dict[_Key, tuple[str, int]] = {}
+        """Digest of the request, and the job."""
         self._known: object = None
         """Of which LuxiD all keys are known."""
-        self._busy: dict[str, asyncio.Lock] = {}
+        self._busy: dict[_Key, asyncio.Lock] = {}
+        self._waiting: Counter[_Key] = Counter()
+        """How many requests have or want the lock of a key."""
 
     async def submit(self, opcodes: list[dict[str, Any]], key: str | None, digest: str = "") -> int:
-        """Give the number of the job, which with a known *key* is one from before; raises `RequestRefused`."""
+        """Give the number of the job, which with a *key* that its caller has used is one from before.
+
+        The caller is the one in the reason trails (`read_operation`). Raises `RequestRefused`.
+        """
         if key is None:
             return int(await self._luxi.call("SubmitJob", opcodes))
         if not 1 <= len(key) <= KEY_LENGTH_MAX or not key.isascii() or not key.isprintable() or " " in key:
             raise RequestRefused(
                 400, f"An Idempotency-Key has 1 to {KEY_LENGTH_MAX} printable characters, and no space"
             )
-        lock = self._busy.setdefault(key, asyncio.Lock())
+        own = (_caller_in(opcodes[0]), key)
+        lock = self._busy.setdefault(own, asyncio.Lock())
+        self._waiting[own] += 1
         try:
             async with lock:
-                return await self._once(opcodes, key, digest)
+                return await self._once(opcodes, own, digest)
         finally:
-            if not lock.locked():
-                self._busy.pop(key, None)
+            self._waiting[own] -= 1
+            if not self._waiting[own]:
+                del self._waiting[own], self._busy[own]
 
-    async def _once(self, opcodes: list[dict[str, Any]], key: str, digest: str) -> int:
+    async def _once(self, opcodes: list[dict[str, Any]], key: _Key, digest: str) -> int:
         if key not in self._jobs and (self._known is None or self._known != self._luxi.life()):
             await self._look_up()
         if key in self._jobs:
@@ -102,7 +115,7 @@ class Submitter:
             if before != digest:
                 raise RequestRefused(422, f"The Idempotency-Key was used for another request, which became job {job}")
             return job
-        entry = [KEY_SOURCE, f"{key} {digest}", time.time_ns()]
+        entry = [KEY_SOURCE, f"{key[1]} {digest}", time.time_ns()]
         told = [{**opcode, "reason": [*opcode["reason"], entry]} for opcode in opcodes]
         try:
             job = int(await self._luxi.call("SubmitJob", told))
@@ -126,12 +139,18 @@ class Submitter:
         for entry in opcode.get("reason") or ():
             if isinstance(entry, list) and entry[:1] == [KEY_SOURCE]:
                 key, _, digest = str(entry[1]).partition(" ")
-                self._note(key, digest, job)
+                self._note((_caller_in(opcode), key), digest, job)
 
-    def _note(self, key: str, digest: str, job: int) -> None:
+    def _note(self, key: _Key, digest: str, job: int) -> None:
         if len(self._jobs) >= _KEYS_MAX:
             del self._jobs[next(iter(self._jobs))]
         self._jobs[key] = (digest, job)
+
+
+def _caller_in(opcode: dict[str, Any]) -> str:
+    """Give the name of the caller that the reason trail of an opcode has; nothing where it came another way."""
+    trail = [entry for entry in opcode.get("reason") or () if isinstance(entry, list)]
+    return next((str(entry[1]) for entry in trail if entry[:1] == [API_SOURCE]), "")
 
 
 def digest_of(*parts: Any) -> str:

@@ -26,7 +26,7 @@ OUTPUT = option(
     "-o", "--output", field="output", metavar="FIELDS", help="fields to show; +FIELDS adds to the usual ones"
 )
 UNITS = option("--units", field="units", choices=("h", "m", "g", "t"), help="unit of sizes; h picks one for each")
-VERBOSE = flag("-v", "--verbose", field="verbose", help="words instead of signs for what is not known")
+VERBOSE = flag("-v", "--verbose", field="verbose", help="write words instead of signs for unknown values")
 FILTER = flag("-F", "--filter", field="force_filter", help="the arguments are a filter expression")
 CACHE = option(
     "--cache", field="cache", choices=("on", "off"), help="off: ask the nodes, even if they said it seconds ago"

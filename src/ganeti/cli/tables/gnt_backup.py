@@ -3,7 +3,7 @@
 
 # fmt: off
 COMMANDS = (
-    ('create', 'back an instance up while it runs: only what has changed since the backup before (not in Ganeti 3.1)',
+    ('create', 'back up an instance while it runs; only changes since the previous backup are stored (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'instance'),
      ),
@@ -19,7 +19,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'for scripts of 3.1: nothing is asked here', True, None, (), '', False),
       (('-n', '--node'), 'target_node', 'string', 'node that keeps the export', True, None, (), 'NODE', False),
-      (('--transport-compression',), 'compress', 'string', 'how dumps are compressed on their way: none, or a tool of the cluster [none]', True, None, (), '', False),
+      (('--transport-compression',), 'compress', 'string', 'compression of dumps during the transfer: none, or a tool of the cluster [none]', True, None, (), '', False),
       (('--noshutdown',), 'shutdown', 'flag', 'do not stop it first', False, None, (), '', False),
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'how long the guest may take to shut down, in seconds [120]', True, None, (), '', False),
       (('--remove-instance',), 'remove_instance', 'flag', 'remove it after its export', True, None, (), '', False),
@@ -55,7 +55,7 @@ COMMANDS = (
       (('--volume',), 'volume', 'string', 'logical volume of LVM in the guest, as GROUP/NAME; all without it', True, None, (), 'GROUP/NAME', False),
      ),
      (), 'backup.files:listing', '', False, 'OP_BACKUP_FILES', False, True, False, '', (), (), ()),
-    ('forget', 'remove a backup, or all but the newest; what others need of it they keep (not in Ganeti 3.1)',
+    ('forget', 'remove a backup, or all but the newest; data that other backups need is kept (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
      ),
@@ -120,7 +120,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
-      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'write words instead of signs for unknown values', True, None, (), '', False),
       (('--units',), 'units', 'string', 'unit of sizes; h picks one for each', True, None, ('h', 'm', 'g', 't'), '', False),
       (('-n', '--node'), 'node', 'string', 'exports on this node only', True, None, (), 'NODE', True),
      ),
@@ -134,7 +134,7 @@ COMMANDS = (
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
      ),
      (), 'listing:fields', '', False, '', False, True, False, '', (), (), ()),
-    ('prove', 'boot a backup without network until it shows a sign of life, and note what came of it (not in Ganeti 3.1)',
+    ('prove', 'boot a backup without network until it shows a sign of life, and record the result (not in Ganeti 3.1)',
      (
       ('instance_name', 'instance-name', 1, 1, 'string', 'new name'),
      ),
@@ -165,10 +165,10 @@ COMMANDS = (
       (('-I', '--iallocator'), 'iallocator', 'string', 'allocator that picks the nodes', True, None, (), 'NAME', False),
       (('-t', '--disk-template'), 'disk_template', 'string', 'how its disks are made', True, None, (), 'TEMPLATE', False),
       (('--start',), 'start', 'flag', 'start it', True, None, (), '', False),
-      (('--no-nics',), 'no_nics', 'flag', 'make it without NICs', True, None, (), '', False),
+      (('--no-nics',), 'no_nics', 'flag', 'make the instance without NICs', True, None, (), '', False),
      ),
      (), '', '', True, 'OP_BACKUP_RESTORE', False, True, False, '', (), (('in_place', 'What is on the disks of {instance_name} is overwritten. Continue?'),), ()),
-    ('schedule', 'have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)',
+    ('schedule', 'make, thin out and prove backups regularly: add, list or remove schedules (not in Ganeti 3.1)',
      (
       ('action', 'add|list|remove', 1, 1, 'string', ''),
       ('schedule_name', 'name', 0, 1, 'string', ''),

@@ -18,7 +18,7 @@ COMMANDS = (
       (('--print-jobid',), 'print_jobid', 'flag', "print the job's id as the first line", True, None, (), '', False),
      ),
      (), 'tags.lists:add', '', False, 'OP_TAGS_SET', False, True, False, '', (('kind', 'cluster'),), (), ()),
-    ('apply', 'make instances, networks, groups and tags what a file in YAML or JSON says',
+    ('apply', 'make instances, networks, groups and tags as a file in YAML or JSON describes them',
      (
       ('file', 'FILE', 1, 1, 'string', ''),
      ),
@@ -28,7 +28,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'cluster.apply:apply', '', False, '', False, True, False, '', (), (), ()),
-    ('audit', 'show what was asked of the remote API, or check that the record is whole',
+    ('audit', 'show the log of requests to the remote API, or check that it is complete',
      (
       ('action', 'show|verify', 1, 1, 'string', ''),
      ),
@@ -89,7 +89,7 @@ COMMANDS = (
      (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
       (('--on',), 'on', 'flag', 'switch on, and start what should run', True, None, (), '', False),
-      (('--groups',), 'groups', 'flag', 'the names are those of node groups', True, None, (), '', False),
+      (('--groups',), 'groups', 'flag', 'the names are names of node groups', True, None, (), '', False),
       (('--all',), 'all', 'flag', 'all nodes', True, None, (), '', False),
       (('--oob-timeout',), 'oob_timeout', 'natural', 'for each program', True, None, (), 'SECONDS', False),
       (('--shutdown-timeout',), 'shutdown_timeout', 'duration', 'for each guest to stop', True, None, (), 'TIME', False),
@@ -100,7 +100,7 @@ COMMANDS = (
      (),
      (),
      (), 'cluster.setup:getmaster', '', False, '', False, False, False, '', (), (), ()),
-    ('history', 'say what has changed in the configuration, or what objects were at a time',
+    ('history', 'show changes of the configuration, or objects as they were at a time',
      (
       ('objects', 'object', 0, None, 'string', ''),
      ),
@@ -109,7 +109,7 @@ COMMANDS = (
       (('--limit',), 'limit', 'int', 'so many of the newest commits; 0 for all (20)', True, None, (), 'NUMBER', False),
      ),
      (), 'cluster.copies:history', '', False, '', True, False, False, '', (), (), ()),
-    ('incidents', 'list, show, cancel or forget what nodes say is wrong with them',
+    ('incidents', 'list, show, cancel or forget the faults that nodes report',
      (
       ('action', 'list|show|cancel|forget', 1, 1, 'string', ''),
       ('incidents', 'incident-id', 0, None, 'string', ''),
@@ -242,7 +242,7 @@ COMMANDS = (
       (('--instance-communication-network',), 'instance_communication_network', 'string', 'network over which guests reach their metadata; made if there is none, empty for none', True, None, (), 'NETWORK', False),
       (('--enabled-data-collectors',), 'enabled_data_collectors', 'name-yesno', 'which ones measure', True, None, (), '', False),
       (('--data-collector-interval',), 'data_collector_interval', 'name-seconds', 'how often they do (microseconds; seconds on the command line)', True, None, (), 'NAME=SECONDS', False),
-      (('--diagnose-data-collector-filename',), 'diagnose_data_collector_filename', 'string', 'command in /etc/ganeti/node-diagnose-commands that says how a node is; empty for none', True, None, (), 'NAME', False),
+      (('--diagnose-data-collector-filename',), 'diagnose_data_collector_filename', 'string', 'command in /etc/ganeti/node-diagnose-commands that finds out whether a node is well; empty for none', True, None, (), 'NAME', False),
       (('--maintenance-interval',), 'maint_round_delay', 'int', 'seconds from one round of maintenance to the next', True, None, (), 'SECONDS', False),
       (('--auto-balance-cluster',), 'maint_balance', 'yesno', 'let the maintenance daemon balance the cluster', True, None, (), '', False),
       (('--auto-balance-threshold',), 'maint_balance_threshold', 'float', 'least gain of the score for which it does', True, None, (), 'NUMBER', False),
@@ -292,7 +292,7 @@ COMMANDS = (
       (('-f', '--force'), 'assume_yes', 'flag', 'do not ask', True, None, (), '', False),
      ),
      (), '', 'The cluster gets another name: clients that use the old name or address must be changed. Continue?', True, 'OP_CLUSTER_RENAME', True, True, False, '', (), (), ()),
-    ('renew-crypto', 'make certificates, keys and secrets of the cluster anew, while it goes on working',
+    ('renew-crypto', 'renew certificates, keys and secrets of the cluster while it works',
      (),
      (
       (('--new-cluster-certificate',), 'cluster_certificate', 'flag', 'a new authority, and new certificates from it', True, None, (), '', False),
@@ -301,9 +301,9 @@ COMMANDS = (
       (('--new-confd-hmac-key',), 'new_confd_hmac_key', 'flag', 'a new key that ConfD signs with', True, None, (), '', False),
       (('-f', '--force'), 'force', 'flag', 'do not ask whether to go on', True, None, (), '', False),
       (('--new-cluster-domain-secret',), 'new_cluster_domain_secret', 'flag', 'a new secret between clusters', True, None, (), '', False),
-      (('--cluster-domain-secret',), 'cluster_domain_secret_file', 'string', 'take that of a file', True, None, (), 'FILE', False),
+      (('--cluster-domain-secret',), 'cluster_domain_secret_file', 'string', 'take it from a file', True, None, (), 'FILE', False),
       (('--new-spice-certificate',), 'new_spice_certificate', 'flag', 'a new certificate of SPICE displays', True, None, (), '', False),
-      (('--spice-certificate',), 'spice_certificate_file', 'string', 'take that of a file', True, None, (), 'FILE', False),
+      (('--spice-certificate',), 'spice_certificate_file', 'string', 'take it from a file', True, None, (), 'FILE', False),
       (('--spice-ca-certificate',), 'spice_ca_file', 'string', 'the authority of that one', True, None, (), 'FILE', False),
       (('--no-ssh-key-check',), 'no_ssh_key_check', 'flag', 'for scripts of 3.1: ssh sends no keys', True, None, (), '', False),
       (('-v', '--verbose'), 'verbose', 'flag', 'say more', True, None, (), '', False),
@@ -322,7 +322,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'cluster.disks:repair_sizes', '', False, 'OP_CLUSTER_REPAIR_DISK_SIZES', False, True, False, '', (), (), ()),
-    ('restore', 'put a backup in place of what this master has; its daemons must not run',
+    ('restore', 'replace the data of this master by a backup; its daemons must be stopped',
      (
       ('path', 'file', 1, 1, 'string', ''),
      ),
@@ -330,7 +330,7 @@ COMMANDS = (
       (('--yes-do-it',), 'yes_do_it', 'flag', 'replace the cluster that is on this machine', True, None, (), '', False),
      ),
      (), 'cluster.copies:restore', '', False, '', True, False, False, '', (), (), ()),
-    ('search-tags', 'look for a pattern in the tags of everything; the exit status is 1 if there are none',
+    ('search-tags', 'search all tags for a pattern; the exit status is 1 if none matches',
      (
       ('pattern', 'pattern', 1, 1, 'string', 'text'),
      ),
@@ -338,7 +338,7 @@ COMMANDS = (
       (('--priority',), 'priority', 'string', 'priority of the job', True, None, ('low', 'normal', 'high'), 'PRIORITY', False),
      ),
      (), 'tags.lists:search', '', False, 'OP_TAGS_SEARCH', False, True, False, '', (), (), ()),
-    ('shadow', "say what this program makes of a copy of another cluster's data",
+    ('shadow', "check a copy of another cluster's data: show what a take-over would change",
      (
       ('directory', 'directory', 1, 1, 'string', ''),
      ),
@@ -356,9 +356,9 @@ COMMANDS = (
       ('name', 'name', 0, 1, 'string', ''),
      ),
      (
-      (('--role',), 'role', 'string', 'what it may do', True, None, ('administrator', 'monitor', 'operator', 'reader'), '', False),
+      (('--role',), 'role', 'string', 'what the token may do', True, None, ('administrator', 'monitor', 'operator', 'reader'), '', False),
       (('--scope',), 'scope', 'string', 'KIND:read or KIND:write, with @TAG for objects that have the tag', True, None, (), 'SCOPE', True),
-      (('--expires',), 'expires', 'string', 'how long it is good for, such as 30d', True, None, (), 'TIMESPEC', False),
+      (('--expires',), 'expires', 'string', 'how long the token is valid, such as 30d', True, None, (), 'TIMESPEC', False),
      ),
      (), 'cluster.tokens:token', '', False, '', True, True, False, '', (), (), ()),
     ('undo', 'take a commit of the configuration back: parameters and tags',

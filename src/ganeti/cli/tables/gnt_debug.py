@@ -30,7 +30,7 @@ COMMANDS = (
      ),
      (
       (('--dir',), 'direction', 'string', 'its input, or its answer', True, 'in', ('in', 'out'), '', False),
-      (('-m', '--mode'), 'mode', 'string', 'what is asked for', True, 'relocate', ('relocate', 'change-group', 'allocate', 'node-evacuate', 'multi-allocate'), '', False),
+      (('-m', '--mode'), 'mode', 'string', 'kind of request', True, 'relocate', ('relocate', 'change-group', 'allocate', 'node-evacuate', 'multi-allocate'), '', False),
       (('--memory',), 'memory', 'size', 'of the new instance', True, 128, (), '', False),
       (('--disks',), 'disk_sizes', 'list', 'its disks', True, ('4096', '4096'), (), 'SIZE,…', False),
       (('-t', '--disk-template'), 'disk_template', 'string', 'how they are made', True, 'drbd', (), '', False),
@@ -53,7 +53,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
-      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'write words instead of signs for unknown values', True, None, (), '', False),
       (('--interval',), 'interval', 'float', 'show them again and again', True, None, (), '', False),
      ),
      (), 'listing:locks', '', False, '', False, True, False, '', (), (), ()),
@@ -64,7 +64,7 @@ COMMANDS = (
      ),
      (),
      (), 'debug.calls:metad', '', False, '', False, True, False, '', (), (), ()),
-    ('record', 'tell in order of time what has happened to an instance, a node or a job, on all nodes',
+    ('record', 'show what has happened to an instance, a node or a job on all nodes, in order of time',
      (
       ('what', 'INSTANCE|NODE|JOB', 1, 1, 'string', ''),
      ),

@@ -31,7 +31,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
-      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'write words instead of signs for unknown values', True, None, (), '', False),
      ),
      (), 'listing:objects', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",

@@ -28,7 +28,7 @@ COMMANDS = (
       (('--yes-do-it', '--ya-rly'), 'yes_do_it', 'flag', 'confirm that this is really wanted', True, None, (), '', False),
      ),
      (), 'job.control:cancel', '', False, '', False, True, False, '', (), (), ()),
-    ('change-priority', 'change the priority of what jobs have not done yet',
+    ('change-priority', 'change the priority of jobs for what they have not done yet',
      (
       ('jobs', 'job-id', 0, None, 'string', ''),
      ),
@@ -54,7 +54,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
-      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'write words instead of signs for unknown values', True, None, (), '', False),
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
       (('--pending',), 'selector', 'flag', 'jobs that wait for their turn', 'pending', None, (), '', False),
       (('--queued',), 'selector', 'flag', 'jobs without a process', 'queued', None, (), '', False),
@@ -80,7 +80,7 @@ COMMANDS = (
      ),
      (),
      (), 'job.control:wait', '', False, '', False, True, False, '', (), (), ()),
-    ('watch', 'follow what a job says',
+    ('watch', 'follow the log of a job',
      (
       ('job', 'job-id', 1, 1, 'string', ''),
      ),

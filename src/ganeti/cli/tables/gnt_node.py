@@ -98,7 +98,7 @@ COMMANDS = (
       (('--no-headers',), 'no_headers', 'flag', 'no line of titles', True, None, (), '', False),
       (('--separator',), 'separator', 'string', 'between columns, which are then not padded', True, None, (), 'TEXT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show; +FIELDS adds to the usual ones', True, None, (), 'FIELDS', False),
-      (('-v', '--verbose'), 'verbose', 'flag', 'words instead of signs for what is not known', True, None, (), '', False),
+      (('-v', '--verbose'), 'verbose', 'flag', 'write words instead of signs for unknown values', True, None, (), '', False),
       (('--units',), 'units', 'string', 'unit of sizes; h picks one for each', True, None, ('h', 'm', 'g', 't'), '', False),
       (('-F', '--filter'), 'force_filter', 'flag', 'the arguments are a filter expression', True, None, (), '', False),
       (('--cache',), 'cache', 'string', 'off: ask the nodes, even if they said it seconds ago', True, None, ('on', 'off'), '', False),
@@ -129,7 +129,7 @@ COMMANDS = (
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'leave the titles out', True, None, (), '', False),
-      (('--separator',), 'separator', 'string', 'what stands between columns', True, None, (), 'TEXT', False),
+      (('--separator',), 'separator', 'string', 'separator of columns', True, None, (), 'TEXT', False),
       (('--units',), 'units', 'string', 'unit of sizes', True, None, ('h', 'm', 'g', 't'), 'UNIT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), 'GROUP', False),
@@ -284,7 +284,7 @@ COMMANDS = (
      ),
      (
       (('--no-headers',), 'no_headers', 'flag', 'leave the titles out', True, None, (), '', False),
-      (('--separator',), 'separator', 'string', 'what stands between columns', True, None, (), 'TEXT', False),
+      (('--separator',), 'separator', 'string', 'separator of columns', True, None, (), 'TEXT', False),
       (('--units',), 'units', 'string', 'unit of sizes', True, None, ('h', 'm', 'g', 't'), 'UNIT', False),
       (('-o', '--output'), 'output', 'string', 'fields to show', True, None, (), 'FIELDS', False),
       (('-g', '--node-group'), 'group', 'string', 'nodes of this group only', True, None, (), 'GROUP', False),

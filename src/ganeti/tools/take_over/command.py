@@ -46,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("begin", help="take the cluster over and start the daemons of all nodes")
     back = actions.add_parser("back", help="end the daemons and make everything Ganeti 3.0's again")
     back.add_argument("--dry-run", action="store_true", help="ask all nodes, say what would be done, change nothing")
-    copy = actions.add_parser("shadow", help="say what this program makes of a copy of another cluster's data")
+    copy = actions.add_parser(
+        "shadow", help="check a copy of another cluster's data: show what a take-over would change"
+    )
     copy.add_argument("directory", help="copy of /var/lib/ganeti of the master")
     copy.add_argument("--text-data", default="", metavar="FILE", help="what hscan says of that cluster")
     node = actions.add_parser("node", help="the part on one node, which the master runs over ssh")

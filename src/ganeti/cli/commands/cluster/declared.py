@@ -33,7 +33,12 @@ TOKEN = Command(
     is_job=False,
     needs_root=True,
     options=(
-        Option(("--role",), "role", choices=("administrator", "monitor", "operator", "reader"), help="what it may do"),
+        Option(
+            ("--role",),
+            "role",
+            choices=("administrator", "monitor", "operator", "reader"),
+            help="what the token may do",
+        ),
         Option(
             ("--scope",),
             "scope",
@@ -41,13 +46,13 @@ TOKEN = Command(
             metavar="SCOPE",
             repeatable=True,
         ),
-        Option(("--expires",), "expires", help="how long it is good for, such as 30d", metavar="TIMESPEC"),
+        Option(("--expires",), "expires", help="how long the token is valid, such as 30d", metavar="TIMESPEC"),
     ),
 )
 
 APPLY = Command(
     "gnt-cluster apply",
-    "make instances, networks, groups and tags what a file in YAML or JSON says",
+    "make instances, networks, groups and tags as a file in YAML or JSON describes them",
     arguments=(Argument("file", "FILE"),),
     handler="cluster.apply:apply",
     is_job=False,
@@ -60,7 +65,7 @@ APPLY = Command(
 
 AUDIT = Command(
     "gnt-cluster audit",
-    "show what was asked of the remote API, or check that the record is whole",
+    "show the log of requests to the remote API, or check that it is complete",
     arguments=(Argument("action", "show|verify"),),
     handler="cluster.tokens:audit",
     is_job=False,
@@ -74,7 +79,7 @@ AUDIT = Command(
 
 INCIDENTS = Command(
     "gnt-cluster incidents",
-    "list, show, cancel or forget what nodes say is wrong with them",
+    "list, show, cancel or forget the faults that nodes report",
     arguments=(Argument("action", "list|show|cancel|forget"), Argument("incidents", "incident-id", 0, None)),
     handler="cluster.incidents:incidents",
     is_job=False,
@@ -145,7 +150,7 @@ CLUSTER_BACKUP = Command(
 
 CLUSTER_HISTORY = Command(
     "gnt-cluster history",
-    "say what has changed in the configuration, or what objects were at a time",
+    "show changes of the configuration, or objects as they were at a time",
     arguments=(Argument("objects", "object", 0, None),),
     handler="cluster.copies:history",
     is_job=False,
@@ -170,7 +175,7 @@ CLUSTER_UNDO = Command(
 
 CLUSTER_RESTORE = Command(
     "gnt-cluster restore",
-    "put a backup in place of what this master has; its daemons must not run",
+    "replace the data of this master by a backup; its daemons must be stopped",
     arguments=(Argument("path", "file"),),
     handler="cluster.copies:restore",
     is_job=False,
@@ -181,7 +186,7 @@ CLUSTER_RESTORE = Command(
 
 CLUSTER_SHADOW = Command(
     "gnt-cluster shadow",
-    "say what this program makes of a copy of another cluster's data",
+    "check a copy of another cluster's data: show what a take-over would change",
     arguments=(Argument("directory", "directory"),),
     handler="cluster.copies:shadow",
     is_job=False,
@@ -238,7 +243,7 @@ CLUSTER_EPO = Command(
     options=(
         ASSUME_YES,
         flag("--on", field="on", help="switch on, and start what should run"),
-        flag("--groups", field="groups", help="the names are those of node groups"),
+        flag("--groups", field="groups", help="the names are names of node groups"),
         flag("--all", field="all", help="all nodes"),
         option("--oob-timeout", field="oob_timeout", kind="natural", metavar="SECONDS", help="for each program"),
         option(

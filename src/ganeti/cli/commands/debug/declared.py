@@ -47,7 +47,7 @@ DEBUG_METAD = Command(
 
 DEBUG_RECORD = Command(
     "gnt-debug record",
-    "tell in order of time what has happened to an instance, a node or a job, on all nodes",
+    "show what has happened to an instance, a node or a job on all nodes, in order of time",
     arguments=(Argument("what", "INSTANCE|NODE|JOB"),),
     handler="debug.record:tell",
     is_job=False,

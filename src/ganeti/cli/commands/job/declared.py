@@ -38,7 +38,7 @@ JOB_INFO = Command(
     "gnt-job info", "show details of jobs", aliases=("show",), arguments=(JOBS,), handler="job.info:info", is_job=False
 )
 JOB_WATCH = Command(
-    "gnt-job watch", "follow what a job says", arguments=(_ONE,), handler="job.control:watch", is_job=False
+    "gnt-job watch", "follow the log of a job", arguments=(_ONE,), handler="job.control:watch", is_job=False
 )
 JOB_WAIT = Command(
     "gnt-job wait", "wait until a job has ended", arguments=(_ONE,), handler="job.control:wait", is_job=False
@@ -79,7 +79,7 @@ JOB_CANCEL = Command(
 
 JOB_CHANGE_PRIORITY = Command(
     "gnt-job change-priority",
-    "change the priority of what jobs have not done yet",
+    "change the priority of jobs for what they have not done yet",
     arguments=(_MAYBE,),
     handler="job.control:change_priority",
     is_job=False,

@@ -79,7 +79,7 @@ class Checked:
     summary_field="instance_name",
     cli=Command(
         "gnt-backup create",
-        "back an instance up while it runs: only what has changed since the backup before (not in Ganeti 3.1)",
+        "back up an instance while it runs; only changes since the previous backup are stored (not in Ganeti 3.1)",
         arguments=("instance_name",),
     ),
     examples=(

@@ -130,7 +130,9 @@ class ExportInstance(Operation[tuple[bool, list[bool]]], frozen=True, kw_only=Tr
     target_node_uuid: TargetNodeUuid = None
     compress: Annotated[
         str,
-        Parameter("how dumps are compressed on their way: none, or a tool of the cluster", "--transport-compression"),
+        Parameter(
+            "compression of dumps during the transfer: none, or a tool of the cluster", "--transport-compression"
+        ),
     ] = "none"
     shutdown: Annotated[
         bool, Parameter("stop it first", "--noshutdown", option_help="do not stop it first", kind="flag")

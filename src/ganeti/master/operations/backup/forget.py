@@ -51,7 +51,7 @@ class Checked:
     summary_field="instance_name",
     cli=Command(
         "gnt-backup forget",
-        "remove a backup, or all but the newest; what others need of it they keep (not in Ganeti 3.1)",
+        "remove a backup, or all but the newest; data that other backups need is kept (not in Ganeti 3.1)",
         arguments=("instance_name",),
         handler="backup.chains:forget",
         confirm="All backups of {instance_name} will be removed. Continue?",

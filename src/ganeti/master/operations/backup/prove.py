@@ -72,7 +72,7 @@ class Checked:
     summary_field="instance_name",
     cli=Command(
         "gnt-backup prove",
-        "boot a backup without network until it shows a sign of life, and note what came of it (not in Ganeti 3.1)",
+        "boot a backup without network until it shows a sign of life, and record the result (not in Ganeti 3.1)",
         arguments=("instance_name",),
     ),
     examples=(Example("prove", _EXAMPLE, before=("create-on-file-stopped", "backup-key", "backup-stopped")),),

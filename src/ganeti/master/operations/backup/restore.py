@@ -237,7 +237,7 @@ class RestoreBackup(Operation[list[str]], frozen=True, kw_only=True, forbid_unkn
         Parameter("how its disks are made", "-t", "--disk-template", subject="disk template", metavar="TEMPLATE"),
     ] = None
     start: Annotated[bool, Parameter("start it", "--start")] = False
-    no_nics: Annotated[bool, Parameter("make it without NICs", "--no-nics")] = False
+    no_nics: Annotated[bool, Parameter("make the instance without NICs", "--no-nics")] = False
 
     def locks(self, view: ConfigView) -> LockPlan:
         if self.in_place:

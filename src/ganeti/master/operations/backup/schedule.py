@@ -33,7 +33,7 @@ _SELECTORS = ("instance", "tag", "group")
     summary_field="action",
     cli=Command(
         "gnt-backup schedule",
-        "have backups made, thinned out and proved by themselves: add, list, remove (not in Ganeti 3.1)",
+        "make, thin out and prove backups regularly: add, list or remove schedules (not in Ganeti 3.1)",
         arguments=(Argument("action", "add|list|remove"), Argument("schedule_name", "name", minimum=0)),
         handler="backup.chains:schedule",
         excludes=(

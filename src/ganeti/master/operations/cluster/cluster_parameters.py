@@ -171,7 +171,7 @@ class ClusterParameters(Operation[None], frozen=True, kw_only=True):
     diagnose_data_collector_filename: Annotated[
         str | None,
         Parameter(
-            "command in /etc/ganeti/node-diagnose-commands that says how a node is; empty for none",
+            "command in /etc/ganeti/node-diagnose-commands that finds out whether a node is well; empty for none",
             "--diagnose-data-collector-filename",
             metavar="NAME",
         ),

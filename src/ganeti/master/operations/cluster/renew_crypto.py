@@ -38,7 +38,7 @@ def _flag(flag: str, field: str, what: str) -> Option:
     "OP_CLUSTER_RENEW_CRYPTO",
     cli=Command(
         "gnt-cluster renew-crypto",
-        "make certificates, keys and secrets of the cluster anew, while it goes on working",
+        "renew certificates, keys and secrets of the cluster while it works",
         options=(
             _flag("--new-cluster-certificate", "cluster_certificate", "a new authority, and new certificates from it"),
             _flag("--new-rapi-certificate", "new_rapi_certificate", "a new certificate of the remote API"),
@@ -47,10 +47,10 @@ def _flag(flag: str, field: str, what: str) -> Option:
             Option(("-f", "--force"), "force", "flag", "do not ask whether to go on"),
             _flag("--new-cluster-domain-secret", "new_cluster_domain_secret", "a new secret between clusters"),
             Option(
-                ("--cluster-domain-secret",), "cluster_domain_secret_file", help="take that of a file", metavar="FILE"
+                ("--cluster-domain-secret",), "cluster_domain_secret_file", help="take it from a file", metavar="FILE"
             ),
             _flag("--new-spice-certificate", "new_spice_certificate", "a new certificate of SPICE displays"),
-            Option(("--spice-certificate",), "spice_certificate_file", help="take that of a file", metavar="FILE"),
+            Option(("--spice-certificate",), "spice_certificate_file", help="take it from a file", metavar="FILE"),
             Option(("--spice-ca-certificate",), "spice_ca_file", help="the authority of that one", metavar="FILE"),
             Option(
                 ("--no-ssh-key-check",),

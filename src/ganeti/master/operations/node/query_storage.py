@@ -24,7 +24,7 @@ FIELDS = ("node", "type", "name", "size", "used", "free", "allocatable")
 
 TABLE = (
     Option(("--no-headers",), "no_headers", "flag", "leave the titles out"),
-    Option(("--separator",), "separator", help="what stands between columns", metavar="TEXT"),
+    Option(("--separator",), "separator", help="separator of columns", metavar="TEXT"),
     Option(("--units",), "units", help="unit of sizes", choices=("h", "m", "g", "t"), metavar="UNIT"),
     Option(("-o", "--output"), "output", help="fields to show", metavar="FIELDS"),
     NODE_GROUP,

@@ -21,7 +21,7 @@ Matches = list[tuple[str, str]]
     summary_field="pattern",
     cli=Command(
         "gnt-cluster search-tags",
-        "look for a pattern in the tags of everything; the exit status is 1 if there are none",
+        "search all tags for a pattern; the exit status is 1 if none matches",
         arguments=("pattern",),
         options=(PRIORITY,),
         handler="tags.lists:search",

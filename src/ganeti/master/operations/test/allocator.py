@@ -38,7 +38,7 @@ _OPTIONS = (
     Option(
         ("-m", "--mode"),
         "mode",
-        help="what is asked for",
+        help="kind of request",
         choices=(RELOCATE, CHANGE_GROUP, ALLOCATE, EVACUATE, MULTI_ALLOCATE),
         default=RELOCATE,
     ),
@@ -86,7 +86,7 @@ class TestAllocator(Operation[str], frozen=True, kw_only=True, forbid_unknown_fi
     """Build a request of *mode*; *direction* says whether its input is wanted or the allocator's answer."""
 
     direction: Annotated[str, Parameter("in: show what it gets; out: what it answers")]
-    mode: Annotated[str, Parameter("what is asked for")]
+    mode: Annotated[str, Parameter("kind of request")]
     name: Annotated[Text, Parameter("name of the instance, new or existing", subject="object")]
     nics: Annotated[list[_Plain] | None, Parameter("NICs of the new instance")] = None
     disks: Annotated[list[Any] | None, Parameter("disks of the new instance")] = None

@@ -72,7 +72,7 @@ class ModificationParameters(Operation[Changes], frozen=True, kw_only=True, forb
     disk_template: Annotated[
         Text | None,
         Parameter(
-            "disk template to convert its disks to; without disks, that of those it is given",
+            "disk template to convert its disks to; without disks, the template of new ones",
             "-t",
             "--disk-template",
             subject="disk template",

@@ -216,6 +216,6 @@ class CreationParameters(Operation[list[str]], frozen=True, kw_only=True, forbid
     src_path: Annotated[
         Text | None, Parameter("directory of the export, below that of exports; its name alone will do", subject="path")
     ] = None
-    compress: Annotated[str, Parameter("how dumps are compressed on their way: none, or a tool of the cluster")] = (
+    compress: Annotated[str, Parameter("compression of dumps during the transfer: none, or a tool of the cluster")] = (
         "none"
     )

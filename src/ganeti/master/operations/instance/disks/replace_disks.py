@@ -105,7 +105,7 @@ class Checked:
             Option(
                 ("-s", "--on-secondary"), "mode", "flag", "make the copies on the secondary node anew", ON_SECONDARY
             ),
-            Option(("-a", "--auto"), "mode", "flag", "make those copies anew that are bad", AUTO),
+            Option(("-a", "--auto"), "mode", "flag", "make bad copies anew", AUTO),
             Option(("--disks",), "disks", "list", "only these disks, by their indexes", metavar="N,…"),
         ),
         excludes=tuple((one, other, "give one of them") for one, other in (("-p", "-s"), ("-p", "-a"), ("-s", "-a"))),

@@ -79,7 +79,7 @@ class ChangeGroupOfInstance(Operation[None], frozen=True, kw_only=True, forbid_u
             "nodes of another node group that it is to be on, the primary first; without them an allocator chooses",
             "-n",
             "--node",
-            option_help="the nodes that it is to be on, of another node group",
+            option_help="its new nodes, in another node group",
             subject="node",
             kind="nodes",
             metavar="NODE[:SECONDARY]",

@@ -121,7 +121,7 @@ class FailoverInstance(Operation[None], frozen=True, kw_only=True, forbid_unknow
     target_node_uuid: TargetNodeUuid = None
     iallocator: Allocator | None = None
     ignore_ipolicy: IgnorePolicy = False
-    cleanup: Annotated[bool, Parameter("put right what an interrupted failover has left", "--cleanup")] = False
+    cleanup: Annotated[bool, Parameter("clean up after an interrupted failover", "--cleanup")] = False
     why: Why = False
 
     def locks(self, view: ConfigView) -> LockPlan:

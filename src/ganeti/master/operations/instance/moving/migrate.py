@@ -117,7 +117,7 @@ class MigrateInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown
     instance_uuid: InstanceUuid = None
     mode: MigrationMode = None
     live: Live = None
-    cleanup: Annotated[bool, Parameter("put right what an interrupted migration has left", "--cleanup")] = False
+    cleanup: Annotated[bool, Parameter("clean up after an interrupted migration", "--cleanup")] = False
     target_node: TargetNode = None
     target_node_uuid: TargetNodeUuid = None
     iallocator: Allocator | None = None

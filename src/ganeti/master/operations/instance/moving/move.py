@@ -111,7 +111,7 @@ class MoveInstance(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
     ]
     target_node_uuid: TargetNodeUuid = None
     compress: Annotated[
-        str, Parameter("how data are compressed on their way: none, or a tool of the cluster", "--compress")
+        str, Parameter("compression of data during the transfer: none, or a tool of the cluster", "--compress")
     ] = "none"
     ignore_consistency: IgnoreConsistency = False
     live: Annotated[bool, Parameter("let it run on while its disks are copied", "--live")] = False

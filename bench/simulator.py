@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     jobs = live(world, player, options.hours)
     cpu_s, simulated_s = time.process_time() - begun_s, world.now_s - simulated_s
     profile.disable()
-    ended = [promise.status for promise in player.ledger.accepted_jobs.values()][told_before:]
+    ended = [accepted.status for accepted in player.ledger.accepted_jobs.values()][told_before:]
     good = ended.count("success")
     assert good == jobs, f"of {jobs} jobs, {good} went well: {ended}"
     days = simulated_s / 86400 / (cpu_s / 3600)

@@ -38,11 +38,11 @@ class Ledger:
         self.accepted_jobs[job] = AcceptedJob(job, purpose, now_s)
         return self.accepted_jobs[job]
 
-    def ended(self, promise: AcceptedJob, status: str, result: Any) -> None:
-        promise.status = status
-        promise.result = result
+    def ended(self, accepted: AcceptedJob, status: str, result: Any) -> None:
+        accepted.status = status
+        accepted.result = result
         for tell in self.told:
-            tell(promise)
+            tell(accepted)
 
 
 def submit(
@@ -72,26 +72,26 @@ def submit(
         if known is not None:
             kernel.faults.append(("user", f"job {job} was given to '{known.purpose}' and again to '{purpose}'", None))
             return 1
-        promise = ledger.accepted(job, purpose, kernel.now_s)
+        accepted = ledger.accepted(job, purpose, kernel.now_s)
         kernel.tell("user", f"{purpose}: accepted as job {job}")
-        return _await(call, kernel, ledger, promise, errors) if wait else 0
+        return _await(call, kernel, ledger, accepted, errors) if wait else 0
 
     return machine.start("user", program)
 
 
-def _await(call: Any, kernel: Any, ledger: Ledger, promise: AcceptedJob, errors: Any) -> int:
+def _await(call: Any, kernel: Any, ledger: Ledger, accepted: AcceptedJob, errors: Any) -> int:
     until_s = kernel.now_s + _PATIENCE_S
     try:
         while kernel.now_s < until_s:
-            row = call("QueryJobs", [promise.job], ["status", "opresult"])[0]
+            row = call("QueryJobs", [accepted.job], ["status", "opresult"])[0]
             if row is not None and row[0] in FINAL:
                 reason = f": {_reason(row[1])}" if row[0] == "error" else ""
-                kernel.tell("user", f"{promise.purpose}: job {promise.job} ended with {row[0]}{reason}")
-                ledger.ended(promise, row[0], row[1])
+                kernel.tell("user", f"{accepted.purpose}: job {accepted.job} ended with {row[0]}{reason}")
+                ledger.ended(accepted, row[0], row[1])
                 return 0
             kernel.sleep(_POLL_S)
     except (errors.GanetiError, OSError) as err:
-        kernel.tell("user", f"{promise.purpose}: job {promise.job} cannot be followed: {err}")
+        kernel.tell("user", f"{accepted.purpose}: job {accepted.job} cannot be followed: {err}")
     return 1
 
 

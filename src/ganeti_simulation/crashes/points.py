@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ganeti_simulation.cluster import clients
+from ganeti_simulation.cluster import clients, machine_files
 from ganeti_simulation.cluster.world import MASTER_IP, World, prepared
 from ganeti_simulation.crashes.cases import Case
 from ganeti_simulation.facades import replicated_volumes
 from ganeti_simulation.facades.mirrored_disks import fill
-from ganeti_simulation.plans import checkers as checking
+from ganeti_simulation.plans.checkers import Checkers
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.kernel import Running
 from ganeti_simulation.system.machine import Machine
@@ -107,7 +107,7 @@ class Stage:
         self.case = case
         self.world = World(_SEED, NODES, prepared(NODES))
         self.player = Player(self.world)
-        self.checkers = checking.Checkers(self.world, self.player)
+        self.checkers = Checkers(self.world, self.player)
         self.told: str | None = None
         self._points: list[Point] | None = None
         self._strikes: Strikes = _nobody
@@ -131,7 +131,7 @@ class Stage:
             raise RuntimeError(f"{self.case.name} cannot be prepared: {unfit[0].result}")
         world.run(5.0)
         disks = {machine.name: machine.disk for machine in world.machines}
-        fill((disks[holder], image) for holder, image in checking._images(world) if holder)
+        fill((disks[holder], image) for holder, image in machine_files.images(world) if holder)
         replicated_volumes.fill(disks.values())
 
     # Points
@@ -228,11 +228,11 @@ class Stage:
         found = self._jobs()
         ending.statuses = [found[job] for job in sorted(found) if job not in self._known_jobs]
         ending.told = self.told
-        for job, promise in self.player.ledger.accepted_jobs.items():
+        for job, accepted in self.player.ledger.accepted_jobs.items():
             if job not in self._known_jobs:
-                ending.told, ending.result = promise.status, str(promise.result)
+                ending.told, ending.result = accepted.status, str(accepted.result)
         ending.rebooted = [machine.name for machine in world.machines if machine.boots > 1]
-        ending.named = any(name.endswith(".undo") for name in self._final_master().disk.listdir(checking.QUEUE))
+        ending.named = any(name.endswith(".undo") for name in self._final_master().disk.listdir(machine_files.QUEUE))
         ending.simulated_s = kernel.now_s - begun_s
         return ending
 
@@ -268,7 +268,7 @@ class Stage:
             if not checkers.violations:
                 checkers.violated(f"no rest within {_REST_S:g} seconds: {'; '.join(checkers.why_not_at_rest())}")
             return
-        checkers.finally_()
+        checkers.check_at_rest()
         self._check_locks()
         holders = [machine.name for machine in world.machines if machine.powered and MASTER_IP in machine.addresses]
         if len(holders) > 1:
@@ -288,7 +288,7 @@ class Stage:
 
     def _count_candidates(self) -> None:
         """The operation may have changed how many there are."""
-        copy = checking.read_copy(self._final_master())
+        copy = machine_files.read_copy(self._final_master())
         if copy is not None:
             nodes = [json.loads(data) for (kind, _), data in copy.objects.items() if kind == "nodes"]
             self.world.candidates = sum(bool(each.get("master_candidate")) for each in nodes)
@@ -309,25 +309,25 @@ class Stage:
     # What there is
 
     def _jobs(self) -> dict[int, str]:
-        files = checking._job_files(self._final_master())
-        return {job: checking._status(raw) for job, raw in files.items()}
+        files = machine_files.job_files(self._final_master())
+        return {job: machine_files.status_of(raw) for job, raw in files.items()}
 
     def state_now(self) -> list[str]:
         """Everything an operation may change, with what differs from play to play left out."""
         master = self._final_master()
-        copy = checking.read_copy(master)
+        copy = machine_files.read_copy(master)
         found = []
         for (kind, _), data in (copy.objects if copy is not None else {}).items():
             found.append(f"{kind} {_plain(data)}")
         for machine in self.world.machines:
-            found += [f"guest {name} on {machine.name}" for name in checking._guests_on(machine)]
-        images = [each for each in checking._images(self.world) if not each[1].endswith((".mirror", ".old"))]
+            found += [f"guest {name} on {machine.name}" for name in machine_files.guests_on(machine)]
+        images = [each for each in machine_files.images(self.world) if not each[1].endswith((".mirror", ".old"))]
         found += [_RANDOM_UUID.sub("*", f"{holder}{path}") for holder, path in images]
         for machine in self.world.machines:
             names = replicated_volumes.Volumes(machine).names()
             names = [name for name in names if not name.endswith(".old")]  # verify names those
             found += [_RANDOM_UUID.sub("*", f"volume {name} on {machine.name}") for name in names]
-        if master.disk.exists(f"{checking.QUEUE}/drain"):
+        if master.disk.exists(f"{machine_files.QUEUE}/drain"):
             found.append("the queue is drained")
         return sorted(found)
 

@@ -6,42 +6,31 @@ one ends a schedule.
 """
 
 import json
-import sqlite3
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Any
 
-from ganeti.base.errors import LockError
-from ganeti.master.locks.snapshot import from_plain, redo
-from ganeti.master.locks.table import LockTable
-from ganeti_simulation.cluster.world import LOCAL, SHARED, World, node_uuid
-from ganeti_simulation.disk.disk import Disk
+from ganeti_simulation.cluster.machine_files import (
+    QUEUE,
+    Copy,
+    Position,
+    file_number,
+    guests_on,
+    images,
+    job_files,
+    lock_owners,
+    read_copy,
+    results_of,
+    same,
+    status_of,
+)
+from ganeti_simulation.cluster.world import World, node_uuid
 from ganeti_simulation.facades.mirrored_disks import RUNS, is_good
 from ganeti_simulation.facades.replicated_volumes import VOLUMES, is_complete
 from ganeti_simulation.plans.player import Player
 from ganeti_simulation.system.machine import Machine
 from ganeti_simulation.system.process import Process
 
-DATABASE = "/var/lib/ganeti/config.sqlite"
-QUEUE = "/var/lib/ganeti/queue"
-LOCKS = "/var/lib/ganeti/locks.data"
-GUESTS = "/run/ganeti/fake-hypervisor"
 _FINAL = ("success", "error", "canceled")
-
-Position = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Copy:
-    """What a machine's database holds."""
-
-    position: Position
-    start: Position
-    digests: dict[Position, str]
-    objects: dict[tuple[str, str], bytes]
-    members: tuple[str, ...]
-    candidates: tuple[str, ...]
-    """Nodes that are to have copies, by UUID as the members."""
 
 
 class Violation(Exception):
@@ -56,7 +45,7 @@ class Checkers:
         """What was acknowledged: position -> (machine, fingerprint)."""
         self._highest_epoch = 0
         self._begun = {
-            each.name: (copy.start, _file_number(each))
+            each.name: (copy.start, file_number(each))
             for each in world.machines
             if (copy := read_copy(each)) is not None
         }
@@ -149,7 +138,7 @@ class Checkers:
         self._world.kernel.faults.clear()
         running: dict[str, str] = {}
         for machine in self._world.machines:
-            for name in _guests_on(machine):
+            for name in guests_on(machine):
                 if name in running:
                     self.violated(f"{name} runs on {running[name]} and on {machine.name}")
                 running[name] = machine.name
@@ -164,7 +153,7 @@ class Checkers:
             return False
         if any(process.name in ("job", "user", "administrator") for process in serving[0].processes.values()):
             return False
-        if any(_status(raw) not in _FINAL for raw in _job_files(serving[0]).values()):
+        if any(status_of(raw) not in _FINAL for raw in job_files(serving[0]).values()):
             return False
         if lock_owners(serving[0]):
             return False
@@ -181,9 +170,9 @@ class Checkers:
         if len(serving) != 1:
             return [f"{len(serving)} machines serve as master: {', '.join(each.name for each in serving) or 'none'}"]
         found = []
-        for job, raw in _job_files(serving[0]).items():
-            if _status(raw) not in _FINAL:
-                found.append(f"job {job} is {_status(raw)} still")
+        for job, raw in job_files(serving[0]).items():
+            if status_of(raw) not in _FINAL:
+                found.append(f"job {job} is {status_of(raw)} still")
         found += lock_owners(serving[0])
         for machine in self._candidates(read_copy(serving[0])):
             copy = read_copy(machine)
@@ -193,7 +182,7 @@ class Checkers:
                 found.append(f"{machine.name} has {copy.position} with members {', '.join(copy.members)}")
         return found + self._different_jobs(serving[0])
 
-    def finally_(self) -> None:
+    def check_at_rest(self) -> None:
         """When everything is at rest."""
         world = self._world
         master = world.master()
@@ -211,7 +200,7 @@ class Checkers:
             self.violated(f"the master {master.name} has no configuration in the end")
             return
         begun, number = self._begun.get(master.name, ((0, 0), None))
-        if copy.start > begun and _file_number(master) == number and (master.name, copy.start) not in self._given:
+        if copy.start > begun and file_number(master) == number and (master.name, copy.start) not in self._given:
             self.violated(
                 f"the history of {master.name} begins with {copy.start}: what was before is not told any more"
             )
@@ -222,21 +211,21 @@ class Checkers:
                 self.violated(f"{position}, acknowledged by {name}, is not what {master.name} has")
 
     def _check_jobs(self, master: Machine) -> None:
-        files = _job_files(master)
-        for promise in self._player.ledger.accepted_jobs.values():
-            raw = files.get(promise.job)
+        files = job_files(master)
+        for accepted in self._player.ledger.accepted_jobs.values():
+            raw = files.get(accepted.job)
             if raw is None:
-                self.violated(f"job {promise.job} ({promise.purpose}) was accepted and is unknown in the end")
+                self.violated(f"job {accepted.job} ({accepted.purpose}) was accepted and is unknown in the end")
                 continue
-            status = _status(raw)
-            if promise.status is not None and promise.status != status:
+            status = status_of(raw)
+            if accepted.status is not None and accepted.status != status:
                 self.violated(
-                    f"job {promise.job} ({promise.purpose}) was told to have ended with {promise.status}, "
+                    f"job {accepted.job} ({accepted.purpose}) was told to have ended with {accepted.status}, "
                     f"and has ended with {status}"
                 )
-            elif promise.status is not None and promise.result != (results := _results(raw)):
+            elif accepted.status is not None and accepted.result != (results := results_of(raw)):
                 self.violated(
-                    f"job {promise.job} ({promise.purpose}) was told to have given {promise.result}, "
+                    f"job {accepted.job} ({accepted.purpose}) was told to have given {accepted.result}, "
                     f"and has given {results}"
                 )
 
@@ -294,9 +283,9 @@ class Checkers:
         disks = {disk["logical_id"][1] for disk in known if len(disk.get("logical_id") or []) > 1}
         self._check_mirrored(known)
         named = self._named(master)
-        told = b"".join(_job_files(master).values()).decode(errors="replace")
+        told = b"".join(job_files(master).values()).decode(errors="replace")
         self._check_volumes(known, named, told)
-        for _, path in _images(self._world):
+        for _, path in images(self._world):
             # A half-made image and snapshots go with their disk: whoever removes it, or is told to, removes them too.
             image = path.partition(".snap-")[0].removesuffix(".mirror").removesuffix(".old")
             if image not in disks and path.removesuffix(".mirror").removesuffix(".new") not in named:
@@ -308,8 +297,8 @@ class Checkers:
         ]
         reserved = {
             entry["input"].get("instance_name")
-            for raw in _job_files(master).values()
-            if forthcoming and _status(raw) != "damaged"
+            for raw in job_files(master).values()
+            if forthcoming and status_of(raw) != "damaged"
             for entry in json.loads(raw)["ops"]
             if entry["input"].get("forthcoming")
         }
@@ -332,138 +321,10 @@ class Checkers:
 
     def _different_jobs(self, master: Machine) -> list[str]:
         """Members have the files of the queue as the master has them, soon after the last change."""
-        wanted, found = _job_files(master), []
+        wanted, found = job_files(master), []
         for machine in self._candidates(read_copy(master)):
-            theirs = _job_files(machine)
+            theirs = job_files(machine)
             for job in sorted({*wanted, *theirs}):
                 if wanted.get(job) != theirs.get(job):
                     found.append(f"job {job} is not on {machine.name} what it is on the master {master.name}")
         return found
-
-
-def _file_number(machine: Machine) -> int:
-    found = machine.disk.find(DATABASE)[2]
-    assert found is not None
-    return int(found.number)
-
-
-def lock_owners(master: Machine) -> list[str]:
-    """Who holds locks by the file, or waits for some, although no job is there; the file may lag a little."""
-    table = read_locks(master.disk.content(LOCKS)) if master.disk.exists(LOCKS) else None
-    if table is None:
-        return []
-    holding = [f"{owner.name} of {owner.lock_file} holds {', '.join(locks)}" for owner, locks in table.all_held()]
-    waiting = [pending.owner for pending in table.waiting()]
-    return holding + [f"{owner.name} of {owner.lock_file} waits for locks" for owner in waiting]
-
-
-def same(one: Copy, other: Copy) -> bool:
-    return one.position == other.position and one.objects == other.objects and one.members == other.members
-
-
-def read_copy(machine: Machine) -> Copy | None:
-    """The configuration database of a machine; None where there is none that can be read."""
-    if not machine.disk.exists(DATABASE):
-        return None
-    database = sqlite3.connect(":memory:")
-    try:
-        database.deserialize(_without_log(machine.disk.content(DATABASE)))
-        meta = dict(database.execute("SELECT key, value FROM meta"))
-        objects = {(kind, uuid): data for kind, uuid, data in database.execute("SELECT kind, uuid, data FROM objects")}
-        digests = {
-            (epoch, serial): digest
-            for epoch, serial, digest in database.execute("SELECT epoch, serial, digest FROM commits")
-        }
-        membership = json.loads(meta.get("membership", '{"members": []}'))
-        return Copy(
-            (int(meta["epoch"]), int(meta["serial"])),
-            tuple(json.loads(meta["stream_start"])),
-            digests,
-            objects,
-            tuple(sorted(membership["members"])),
-            tuple(sorted(uuid for (kind, uuid), data in objects.items() if kind == "nodes" and _takes_copies(data))),
-        )
-    except (sqlite3.Error, KeyError, ValueError):
-        return None
-    finally:
-        database.close()
-
-
-def _takes_copies(node: bytes) -> bool:
-    plain = json.loads(node)
-    return bool(plain.get("master_candidate")) and not plain.get("offline")
-
-
-def _without_log(content: bytes) -> bytes:
-    """The file says that it has a write-ahead log: what we look at in memory has none."""
-    return content[:18] + b"\x01\x01" + content[20:]
-
-
-def _guests_on(machine: Machine) -> list[str]:
-    if not machine.powered:
-        return []
-    found = []
-    try:
-        names = machine.disk.listdir(GUESTS)
-    except OSError:
-        return []
-    for name in names:
-        if not name.startswith("."):
-            guest: dict[str, Any] = json.loads(machine.disk.content(f"{GUESTS}/{name}"))
-            if guest.get("state") in ("running", "paused") and guest.get("boot") == machine.boot_id:
-                found.append(name)
-    return found
-
-
-def _job_files(machine: Machine) -> dict[int, bytes]:
-    found = {}
-    try:
-        names = machine.disk.listdir(QUEUE)
-    except OSError:
-        return {}
-    for name in names:
-        if name.startswith("job-") and name[4:].isdigit():
-            found[int(name[4:])] = machine.disk.content(f"{QUEUE}/{name}")
-    return found
-
-
-def _status(raw: bytes) -> str:
-    """The status of a whole job, from its file."""
-    try:
-        statuses = [entry["status"] for entry in json.loads(raw)["ops"]]
-    except (ValueError, KeyError, TypeError):
-        return "damaged"
-    for status in ("error", "canceled", "canceling", "running", "waiting", "queued"):
-        if status in statuses:
-            return str(status)
-    return "success"
-
-
-def _results(raw: bytes) -> list[Any]:
-    return [entry.get("result") for entry in json.loads(raw)["ops"]]
-
-
-def read_locks(data: bytes) -> LockTable | None:
-    """The table that a file of saved locks tells; None for one that was lost with the power."""
-    first, *changes = data.split(b"\n")
-    try:
-        saved = from_plain(json.loads(first))
-        for line in changes[:-1]:
-            redo(saved, *json.loads(line))
-    except (ValueError, LockError):
-        return None
-    return saved.table
-
-
-def _images(world: World) -> list[tuple[str, str]]:
-    """Each disk image: the machine that has it, empty where all have, and its path."""
-    found = [("", f"{SHARED}{path}") for path in _images_below(world.shared, "")]
-    return found + [(machine.name, path) for machine in world.machines for path in _images_below(machine.disk, LOCAL)]
-
-
-def _images_below(disk: Disk, top: str) -> Iterator[str]:
-    for directory in disk.listdir(top or "/"):
-        if disk.isdir(f"{top}/{directory}"):
-            for name in disk.listdir(f"{top}/{directory}"):
-                if not name.startswith(".") and ".lock" not in name and not name.endswith((".owner", ".draft")):
-                    yield f"{top}/{directory}/{name}"

@@ -83,4 +83,4 @@ def _play(plan: Plan, world: World, player: Player, checkers: Checkers) -> None:
         for reason in checkers.why_not_at_rest():
             checkers.violated(f"no rest within {_REST_S:g} seconds: {reason}")
         return
-    checkers.finally_()
+    checkers.check_at_rest()

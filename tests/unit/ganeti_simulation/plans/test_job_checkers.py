@@ -10,7 +10,8 @@ from ganeti.master.locks.snapshot import to_plain
 from ganeti.master.locks.table import LockTable
 from ganeti.master.locks.times import Times
 from ganeti_simulation.cluster.clients import AcceptedJob
-from ganeti_simulation.plans.checkers import LOCKS, QUEUE, Checkers, lock_owners, read_locks
+from ganeti_simulation.cluster.machine_files import LOCKS, QUEUE, lock_owners, read_locks
+from ganeti_simulation.plans.checkers import Checkers
 
 
 def machine(files: dict[str, bytes]) -> Any:

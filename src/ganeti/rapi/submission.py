@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From a request to the opcode of its job: parameters by their declarations. Pure (rapi, sections 1 and 3)."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -189,5 +190,7 @@ def _reason(route: Route, request: ApiRequest, now_ns: int) -> list[Any]:
     return [*told, [route.library_name, "", now_ns]]
 
 
-def _fields(operation: type[Operation[Any]]) -> dict[str, Any]:
+@functools.cache
+def _fields(operation: type[Operation[Any]]) -> Mapping[str, Any]:
+    """Types by the names of parameters: annotations are read once, for that takes longer than the whole request."""
     return {each.name: each.type for each in msgspec.structs.fields(operation)}

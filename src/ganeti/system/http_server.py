@@ -284,6 +284,7 @@ _requests_log.addFilter(_is_no_malformed_request)
 
 _REQUEST_LINE = re.compile(r"b['\"]([A-Za-z]{1,32}) (/\S*) HTTP/")
 """In what the library says of a method that it does not know."""
+_REASON_LENGTH_MAX = 100
 
 
 class _Requests(RequestHandler):
@@ -314,9 +315,15 @@ def _malformed(error: HttpProcessingError) -> tuple[int, str, str, Mapping[str, 
         return status, "/", sentence, headers
     line = _REQUEST_LINE.search(str(error)) if isinstance(error, BadHttpMethod) else None
     if line is None:
-        return 400, "/", "This is no HTTP request", _NONE
+        return 400, "/", f"This is no HTTP request{_reason(error)}", _NONE
     method, path = line.groups()
     return 501, path.partition("?")[0], f"{path} has no {method}: there is no such method", _NONE
+
+
+def _reason(error: HttpProcessingError) -> str:
+    """What the library says is wrong, without what the client has sent: that is on further lines."""
+    words = str(error.message).strip().partition("\n")[0].rstrip(" :.")
+    return f": {words}" if words.isascii() and words.isprintable() and len(words) <= _REASON_LENGTH_MAX else ""
 
 
 class _Server(Server):

@@ -124,6 +124,21 @@ def test_what_cannot_be_read_is_refused_as_other_requests_are(request_bytes: byt
     assert b"Server: Ganeti\r\n" in answer and b"aiohttp" not in answer
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "said"),
+    [
+        (b"GET /2/info HTTP/1.1\r\n\r\n", b"Missing 'Host' header in request\n"),
+        (b"GET /2/info HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"Duplicate 'Host' header found\n"),
+        (b"GET /2/\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n", b"Invalid char in url path\n"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", b"Invalid character in Content-Length\n"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_said_to_who_writes_a_client(request_bytes: bytes, said: bytes) -> None:
+    answer, handled = ask(request_bytes)
+    assert b" 400 " in answer.splitlines()[0] and handled == []
+    assert answer.endswith(b"\r\n\r\nThis is no HTTP request: " + said)
+
+
 def test_what_is_no_request_is_not_told_of_the_library() -> None:
     answer, handled = ask(b"\0\1\2\r\n\r\n")
     assert b" 400 " in answer and handled == []

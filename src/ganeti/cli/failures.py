@@ -29,10 +29,11 @@ class Failure(Exception):
 
 
 class UsageError(Failure):
-    """The words on the command line are wrong."""
+    """The words on the command line are wrong.
 
-    def __init__(self, text: str, status: int = EXIT_USAGE) -> None:
-        super().__init__(text, status)
+    As in 3.1 the status is `EXIT_USAGE` for what its reader of options refuses (an unknown option, a value that is none
+    of the choices, no whole number, no size), and `EXIT_FAILURE` for everything that is looked at after that.
+    """
 
 
 class ServerError(Failure):

@@ -165,13 +165,13 @@ def _find(program: str, table: tuple[tuple[Any, ...], ...], word: str) -> Comman
     for row in table:
         if word == row[0] or word in row[4]:
             return CommandRow(program, row)
-    from ganeti.cli.failures import EXIT_FAILURE, UsageError
+    from ganeti.cli.failures import UsageError
     from ganeti.cli.suggestions import command_hint
 
     names = [row[0] for row in table]
     what = "option" if word.startswith("-") else "command"
     hint = command_hint(word, names + [alias for row in table for alias in row[4]])
-    raise UsageError(f"{program} has no {what} '{word}'{hint}\nCommands: {', '.join(names)}", EXIT_FAILURE)
+    raise UsageError(f"{program} has no {what} '{word}'{hint}\nCommands: {', '.join(names)}")
 
 
 def _environment_words(command: CommandRow) -> list[str]:
@@ -189,9 +189,11 @@ def _environment_words(command: CommandRow) -> list[str]:
     try:
         return [_text(word) for word in shlex.split(text)]
     except ValueError as error:
-        from ganeti.cli.failures import UsageError
+        from ganeti.cli.failures import EXIT_USAGE, UsageError
 
-        raise UsageError(f"The environment variable {variable} cannot be read as options: {error}") from None
+        raise UsageError(
+            f"The environment variable {variable} cannot be read as options: {error}", EXIT_USAGE
+        ) from None
 
 
 def _text(word: str) -> str:

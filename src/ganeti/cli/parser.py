@@ -6,16 +6,19 @@ Not argparse: that costs more than a whole command may, and knows neither ``k=v`
 
 from __future__ import annotations
 
-from ganeti.cli.failures import EXIT_FAILURE, UsageError
+from ganeti.cli.failures import EXIT_FAILURE, EXIT_USAGE, UsageError
 from ganeti.cli.option_kinds import COLLECTORS, READERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ganeti.cli.table import CommandRow, OptionRow
 
 
+_REFUSED_WHILE_READING = ("int", "natural", "size", "duration")
+"""Kinds of options whose values 3.1 reads together with the options: the status says so."""
 HELP = ("-h", "--help")
 """Wherever they stand: a user who asks for help has not yet read that options stand before arguments."""
 
@@ -77,11 +80,13 @@ def _take_value(
 ) -> tuple[str | None, int]:
     if option.kind in ("flag", "count"):
         if value is not None:
-            raise UsageError(f"{command.line}: option {flag} takes no value")
+            raise UsageError(f"{command.line}: option {flag} takes no value", EXIT_USAGE)
     elif value is None:
         if position >= len(words):
             what = option.metavar or "a value"
-            raise UsageError(f"{command.line}: option {flag} needs {what} after it; see '{command.line} --help'")
+            raise UsageError(
+                f"{command.line}: option {flag} needs {what} after it; see '{command.line} --help'", EXIT_USAGE
+            )
         return words[position], position + 1
     return value, position
 
@@ -94,7 +99,7 @@ def _long_option(command: CommandRow, by_flag: dict[str, OptionRow], flag: str) 
     if len({id(by_flag[name]) for name in names}) == 1:
         return by_flag[names[0]], names[0]
     if names:
-        raise UsageError(f"{command.line}: option {flag} could be any of {', '.join(names)}")
+        raise UsageError(f"{command.line}: option {flag} could be any of {', '.join(names)}", EXIT_USAGE)
     raise _unknown_option(command, by_flag, flag)
 
 
@@ -120,7 +125,7 @@ def _unknown_option(command: CommandRow, by_flag: dict[str, OptionRow], flag: st
     from ganeti.cli.suggestions import option_hint
 
     hint = option_hint(flag, by_flag) or f"; see '{command.line} --help'"
-    return UsageError(f"{command.line}: there is no option {flag}{hint}")
+    return UsageError(f"{command.line}: there is no option {flag}{hint}", EXIT_USAGE)
 
 
 def _value_of(option: OptionRow, typed: str, texts: list[str | None]) -> Any:
@@ -132,15 +137,26 @@ def _value_of(option: OptionRow, typed: str, texts: list[str | None]) -> Any:
     if option.choices:
         for text in given:
             if text not in option.choices:
-                raise UsageError(f"{typed}: '{text}' is not possible: it must be one of {', '.join(option.choices)}")
+                raise UsageError(
+                    f"{typed}: '{text}' is not possible: it must be one of {', '.join(option.choices)}", EXIT_USAGE
+                )
     collector = COLLECTORS.get(option.kind)
     if collector is not None:
         return collector(option.flags[-1] if option.kind in ("disks", "nics") else typed, given)
     reader = READERS[option.kind]
     if not option.repeatable:
-        return reader(typed, given[-1])
-    values = [reader(typed, text) for text in given]
+        return _read(option, reader, typed, given[-1])
+    values = [_read(option, reader, typed, text) for text in given]
     return [part for value in values for part in value] if option.kind == "list" else values
+
+
+def _read(option: OptionRow, reader: Callable[[str, str], Any], typed: str, text: str) -> Any:
+    try:
+        return reader(typed, text)
+    except UsageError as error:
+        is_below_zero = text[:1] == "-" and text[1:].isdecimal()
+        at_once = option.kind in _REFUSED_WHILE_READING and not is_below_zero
+        raise UsageError(error.text, EXIT_USAGE if at_once else EXIT_FAILURE) from None
 
 
 def _refuse_late_options(command: CommandRow, words: list[str]) -> None:
@@ -156,7 +172,7 @@ def _read_arguments(command: CommandRow, words: list[str], values: dict[str, Any
     unlimited = any(argument.maximum is None for argument in command.arguments)
     maximum = sum(argument.maximum or 0 for argument in command.arguments)
     if len(words) < minimum or (not unlimited and len(words) > maximum):
-        raise UsageError(_count_sentence(command, words, minimum, maximum, unlimited), EXIT_FAILURE)
+        raise UsageError(_count_sentence(command, words, minimum, maximum, unlimited))
     spare = len(words) - minimum
     position = 0
     for argument in command.arguments:

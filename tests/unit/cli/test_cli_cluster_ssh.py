@@ -63,7 +63,7 @@ def test_a_command_runs_on_several_nodes_at_a_time_and_is_shown_in_their_order(g
 @pytest.mark.parametrize("number", ["0", "101"])
 def test_so_many_nodes_at_a_time_are_refused(gnt, reached, number):
     ran = gnt(f"gnt-cluster command --parallel {number} uptime")
-    assert (ran.status, ran.err) == (2, "--parallel must be a number of nodes from 1 to 100\n")
+    assert (ran.status, ran.err) == (1, "--parallel must be a number of nodes from 1 to 100\n")
 
 
 def test_a_file_is_copied_to_several_nodes_at_a_time(gnt, reached, monkeypatch, tmp_path):

@@ -121,3 +121,40 @@ def test_help_needs_no_arguments():
 def test_help_is_given_wherever_it_is_asked_for():
     assert read("web1 web2 --help")["help"] is True
     assert not read("-- --help").get("help")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("gnt-job list --bogus", 2),
+        ("gnt-job list --separator", 2),
+        ("gnt-instance migrate --migration-mode=bogus web1", 2),
+        ("gnt-cluster modify -C abc", 2),
+        ("gnt-cluster epo --oob-timeout=abc --all", 2),
+        ("gnt-instance modify -m abc web1", 2),
+        ("gnt-instance reboot --shutdown-timeout=abc web1", 2),
+        ("gnt-instance remove -f --shutdown-timeout=-1 web1", 1),
+        ("gnt-job autoarchive 1y", 1),
+        ("gnt-cluster modify --maintain-node-health=maybe", 1),
+        ("gnt-cluster modify --uid-pool=5-1", 1),
+        ("gnt-cluster modify --disk-state=bogus", 1),
+        ("gnt-cluster modify --ipolicy-bounds-specs=bogus", 1),
+        ("gnt-cluster modify --ipolicy-vcpu-ratio=abc", 1),
+        ("gnt-cluster modify --data-collector-interval=lv=abc", 1),
+        ("gnt-instance add -t file -n node1 -I hail web1", 1),
+        ("gnt-instance add -t file --disk 0:size=-1 web1", 1),
+        ("gnt-instance add -t file --disk abc:size=1g web1", 1),
+        ("gnt-instance add -t file --net abc:ip=192.0.2.1 web1", 1),
+        ("gnt-instance add -t file -H bogus=1 web1", 1),
+        ("gnt-instance modify --disk add:size=abc web1", 1),
+        ("gnt-instance grow-disk web1 0 abc", 1),
+        ("gnt-instance replace-disks -p -s web1", 1),
+        ("gnt-instance replace-disks web1", 1),
+        ("gnt-instance recreate-disks --disk abc web1", 1),
+        ("gnt-instance reboot --all web1", 1),
+    ],
+)
+def test_the_status_tells_what_was_not_read_from_what_was_refused(gnt, line, status):
+    """As Debian's Ganeti 3.0 ends with the same words."""
+    ran = gnt(line)
+    assert (ran.status, ran.out) == (status, "") and ran.err

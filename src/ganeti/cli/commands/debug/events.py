@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 
-from ganeti.cli.failures import UsageError
+from ganeti.cli.failures import EXIT_USAGE, UsageError
 from ganeti.cli.invocation import err, out
 from ganeti.cli.luxi import Disconnected
 
@@ -57,7 +57,7 @@ def follow(call: Invocation) -> int:
 def _kinds(words: list[str] | None) -> list[str] | None:
     for word in words or []:
         if word not in _KINDS:
-            raise UsageError(f"--kinds: '{word}' is no kind of event: there are {', '.join(_KINDS)}")
+            raise UsageError(f"--kinds: '{word}' is no kind of event: there are {', '.join(_KINDS)}", EXIT_USAGE)
     return words or None
 
 

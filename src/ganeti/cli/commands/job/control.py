@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ganeti.cli import confirm, jobs
 from ganeti.cli.commands.listing import JOB_STATES, job_id
-from ganeti.cli.failures import EXIT_CONFIRMATION, Failure, ServerError, UsageError
+from ganeti.cli.failures import EXIT_CONFIRMATION, EXIT_USAGE, Failure, ServerError, UsageError
 from ganeti.cli.invocation import err, out
 from ganeti.cli.values import read_duration
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ganeti.cli.invocation import Invocation
 
+WRONG_STATE = "wrong_state"
 PRIORITY_RANGE = range(-20, 20)
 EVERY_AGE = -1
 _RUNS = "Job no longer waiting"
@@ -83,7 +84,7 @@ def cancel(call: Invocation) -> int:
     kill = bool(call.get("kill"))
     if kill and not call.get("yes_do_it"):
         raise UsageError("--kill ends a job in the middle of its work: confirm it with --yes-do-it", 1)
-    return _each_chosen(call, "cancellation", "No jobs to cancel.", lambda job: ("CancelJob", job, kill))
+    return _each_chosen(call, "cancellation", lambda job: ("CancelJob", job, kill))
 
 
 def change_priority(call: Invocation) -> int:
@@ -91,7 +92,7 @@ def change_priority(call: Invocation) -> int:
     if call.get("priority") is None:
         raise UsageError("gnt-job change-priority needs --priority with low, normal, high or a number", 1)
     priority = read_priority(call.get("priority"))
-    return _each_chosen(call, "priority change", "No jobs to change.", lambda job: ("ChangeJobPriority", job, priority))
+    return _each_chosen(call, "priority change", lambda job: ("ChangeJobPriority", job, priority))
 
 
 def read_priority(text: str) -> int:
@@ -102,10 +103,12 @@ def read_priority(text: str) -> int:
     if len(digits) <= 2 and digits.isascii() and digits.isdecimal() and int(text) in PRIORITY_RANGE:
         return int(text)
     words = ", ".join(jobs.PRIORITIES)
-    raise UsageError(f"--priority: '{text}' is not possible: use {words} or a number from -20 (first) to 19 (last)")
+    raise UsageError(
+        f"--priority: '{text}' is not possible: use {words} or a number from -20 (first) to 19 (last)", EXIT_USAGE
+    )
 
 
-def _each_chosen(call: Invocation, verb: str, none: str, request: Callable[[int], tuple[Any, ...]]) -> int:
+def _each_chosen(call: Invocation, verb: str, request: Callable[[int], tuple[Any, ...]]) -> int:
     """Make a call for each job named, or, after a question, for each in a state; gives the exit status."""
     selector, words = call.get("selector"), call.get("jobs", [])
     if bool(selector) == bool(words):
@@ -115,18 +118,15 @@ def _each_chosen(call: Invocation, verb: str, none: str, request: Callable[[int]
     if selector:
         numbers = _in_state(call, selector)
         if not numbers:
-            out(none)
-            return 0
+            raise ServerError("OpPrereqError", ["No jobs with the requested status have been found", WRONG_STATE])
         if not call.get("assume_yes"):
             question = confirm.listing("jobs", [str(number) for number in numbers], verb)
             confirm.require(question, "give -f to go on without the question.", EXIT_CONFIRMATION)
     status = 0
     for number in numbers:
         ok, message = call.client.call(*request(number))
-        if ok:
-            out(message)
-        else:
-            err(message)
+        out(message)
+        if not ok:
             for hint in _hints(call, number, message):
                 err(hint)
             status = 1

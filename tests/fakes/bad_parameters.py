@@ -31,6 +31,11 @@ REFUSED_TEXTS = {
     "file name": "../x",
     "path": "/srv/../etc",
     "text": "a\0b",
+    "IPv4 address": "192.0.2",
+    "IPv4 network": "192.0.2.1/24",
+    "IPv4 router": "192.0.2",
+    "IPv6 network": "2001:db8::1/64",
+    "IPv6 router": "192.0.2.1",
 }
 """By subject; a line break, where nothing more is known."""
 OTHERWISE = {

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An address beside a port, in one text: one of IPv6 stands in brackets there (RFC 3986). Standard library only."""
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+NO_ROUTER = "none"
+"""What takes the router or the IPv6 side of a network away."""
 
 
 def bracketed(host: str) -> str:
@@ -35,3 +38,40 @@ def is_ipv6(text: str) -> bool:
         return isinstance(ip_address(text), IPv6Address)
     except ValueError:
         return False
+
+
+def ipv4_fault(text: str) -> str | None:
+    """Why *text* cannot be an address of IPv4."""
+    try:
+        IPv4Address(text)
+    except ValueError:
+        return "it is not an IPv4 address: write one such as 192.0.2.1"
+    return None
+
+
+def ipv4_network_fault(text: str) -> str | None:
+    """Why *text* cannot be a network of IPv4."""
+    try:
+        IPv4Network(text)
+    except ValueError:
+        return "it is not an IPv4 network: write its first address and a prefix length, such as 192.0.2.0/24"
+    return None
+
+
+def ipv4_router_fault(text: str) -> str | None:
+    """The same for a router that may be `NO_ROUTER`."""
+    return None if text == NO_ROUTER else ipv4_fault(text)
+
+
+def ipv6_network_fault(text: str) -> str | None:
+    """Why *text* cannot be a network of IPv6, or none."""
+    try:
+        IPv6Network("::/0" if text == NO_ROUTER else text)
+    except ValueError:
+        return "it is not an IPv6 network: write its first address and a prefix length, such as 2001:db8::/64"
+    return None
+
+
+def ipv6_router_fault(text: str) -> str | None:
+    """Why *text* cannot be an address of IPv6, or none."""
+    return None if text == NO_ROUTER or is_ipv6(text) else "it is not an IPv6 address: write one such as 2001:db8::1"

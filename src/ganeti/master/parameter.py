@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 import msgspec
 
-from ganeti.base import names
+from ganeti.base import addresses, names
 from ganeti.base.command import ASSUME_YES, Argument, Command, Option
 
 SUBJECTS: Final[Mapping[str, names.Rule]] = {
@@ -36,6 +36,11 @@ SUBJECTS: Final[Mapping[str, names.Rule]] = {
     "file name": names.file_name_fault,
     "path": names.path_fault,
     "text": names.text_fault,
+    "IPv4 address": addresses.ipv4_fault,
+    "IPv4 network": addresses.ipv4_network_fault,
+    "IPv4 router": addresses.ipv4_router_fault,
+    "IPv6 network": addresses.ipv6_network_fault,
+    "IPv6 router": addresses.ipv6_router_fault,
 }
 """What a parameter's text can name, and the rule that it follows, whatever it is nested in. Without a subject it is one
 line without control characters; `text` may have several lines. What makes a new name checks it by itself."""

@@ -201,3 +201,20 @@ def test_requests_at_random(world: World) -> None:
     world.luxi.knows_nothing = True
     asyncio.run(play())
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begun < GROWTH_MAX_KIB
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/2/networks", {"network_name": "new", "network": "bogus"}),
+        ("POST", "/2/networks", {"network_name": "new", "network": "10.0.0.1/24"}),
+        ("POST", "/2/networks", {"network_name": "new", "network": "10.3.0.0/24", "gateway": "bogus"}),
+        ("POST", "/2/networks", {"network_name": "new", "network": "10.3.0.0/24", "gateway6": "10.3.0.1"}),
+        ("PUT", "/2/networks/dmz/modify", {"add_reserved_ips": ["bogus"]}),
+        ("PUT", "/2/networks/dmz/modify", {"network6": "bogus"}),
+    ],
+)
+def test_what_is_no_address_becomes_no_job(world: World, method: str, path: str, body: dict[str, Any]) -> None:
+    status, told, _ = world.send(method, path, body)
+    assert status == 400, told
+    assert not world.luxi.jobs

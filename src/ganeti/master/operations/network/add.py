@@ -67,7 +67,10 @@ class MakeNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     network_name: Annotated[Text, Parameter("name of the new network", subject="new name", metavar="network-name")]
-    network: Annotated[Text, Parameter("its addresses, in the form ADDRESS/LENGTH; must be given", "--network")]
+    network: Annotated[
+        Text,
+        Parameter("its addresses, in the form ADDRESS/LENGTH; must be given", "--network", subject="IPv4 network"),
+    ]
     gateway: Gateway | None = None
     network6: Network6 | None = None
     gateway6: Gateway6 | None = None

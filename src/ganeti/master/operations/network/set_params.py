@@ -90,7 +90,12 @@ class ModifyNetwork(Operation[None], frozen=True, kw_only=True, forbid_unknown_f
     add_reserved_ips: ReservedIps | None = None
     remove_reserved_ips: Annotated[
         list[str] | None,
-        Parameter("addresses that are no longer kept back", "--remove-reserved-ips", metavar="ADDRESS,…"),
+        Parameter(
+            "addresses that are no longer kept back",
+            "--remove-reserved-ips",
+            metavar="ADDRESS,…",
+            subject="IPv4 address",
+        ),
     ] = None
 
     def locks(self, view: ConfigView) -> LockPlan:

@@ -16,14 +16,21 @@ from ganeti.model.objects import Network
 from ganeti.model.view import ConfigView
 
 NetworkName = Annotated[Text, Parameter("name or UUID of the network", subject="network", metavar="network")]
-Gateway = Annotated[Text, Parameter("its router, an address of the network; none for none", "--gateway")]
-Network6 = Annotated[Text, Parameter("its IPv6 network, in the form ADDRESS/LENGTH", "--network6")]
-Gateway6 = Annotated[Text, Parameter("its IPv6 router; none for none", "--gateway6")]
+Gateway = Annotated[
+    Text, Parameter("its router, an address of the network; none for none", "--gateway", subject="IPv4 router")
+]
+Network6 = Annotated[
+    Text, Parameter("its IPv6 network, in the form ADDRESS/LENGTH", "--network6", subject="IPv6 network")
+]
+Gateway6 = Annotated[Text, Parameter("its IPv6 router; none for none", "--gateway6", subject="IPv6 router")]
 MacPrefix = Annotated[
     Text, Parameter("how the MAC addresses of NICs in it begin", "-m", "--mac-prefix", metavar="XX:XX:XX")
 ]
 ReservedIps = Annotated[
-    list[str], Parameter("addresses to keep back, parted by commas", "--add-reserved-ips", metavar="ADDRESS,…")
+    list[str],
+    Parameter(
+        "addresses to keep back, parted by commas", "--add-reserved-ips", metavar="ADDRESS,…", subject="IPv4 address"
+    ),
 ]
 ConflictsCheck = Annotated[bool, Parameter("do not look for address conflicts", "--no-conflicts-check")]
 NicMode = Annotated[

@@ -256,7 +256,6 @@ def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
         ({"tags": ["a b"]}, "'a b' is not a valid tag"),
         ({"pnode": "node9"}, "Node 'node9' not known: there are node1, node2, node3"),
         ({"pnode": "node1", "iallocator": "hail"}, "either a node or an allocator"),
-        ({"pnode": "node1", "snode": "node2"}, "takes one node only"),
         ({"file_storage_dir": "../x"}, "must be relative"),
         ({"mode": "remote-import"}, "An import from another cluster needs source_handshake"),
         ({"group_name": "blue"}, "Group 'blue' not known: there are default"),
@@ -271,6 +270,13 @@ def test_refusals_change_nothing(ctx: FakeContext, changes: dict[str, Any], word
     assert words in str(caught.value)
     assert config.to_plain() == before
     assert not ctx.records
+
+
+def test_a_secondary_node_of_what_has_no_mirrors_is_ignored(ctx: FakeContext) -> None:
+    run(wanted(pnode="node2", snode="node1"), ctx)
+    [instance] = ctx.config.view().instances()
+    assert ctx.config.view().instance_nodes(instance) == ["uuid-node2"]
+    assert "Secondary node node1 will be ignored on non-mirrored disk template" in str(ctx.log.lines)
 
 
 def test_an_os_that_is_named_must_be_there_though_it_is_not_installed(ctx: FakeContext) -> None:

@@ -191,6 +191,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             if self.ip_check:
                 await refuse_used_address(ctx, view, wanted.name, address)
         uuids = [node.uuid for node in self._named_nodes(view)] if self.names_node else []
+        if wanted.template.node_count == 1:
+            uuids = uuids[:1]
         check_adoption(self.disks, uuids)
         if self.names_node:
             if self.why:
@@ -357,6 +359,8 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
         template = checked.template
         if not self.wait_for_sync and template.node_count == 1:
             ctx.log.info(f"Disk template {template.name} has no mirrors: --no-wait-for-sync changes nothing")
+        if (ignored := self.snode_uuid or self.snode) and template.node_count == 1:
+            ctx.log.warning(f"Secondary node {ignored} will be ignored on non-mirrored disk template {template.name}")
         if self.file_driver not in (None, template.logical_id_driver):
             driver = f"opens its files by the driver {template.logical_id_driver}"
             ctx.log.info(f"Disk template {template.name} {driver}: --file-driver {self.file_driver} changes nothing")

@@ -61,7 +61,7 @@ def master(daemons):
 
 
 def gnt(master: Master, line: str, expect: int = 0) -> str:
-    """Run a command; gives standard output, or standard error where it should fail."""
+    """Run a command; gives standard output, and standard error where it should fail."""
     done = subprocess.run(
         [sys.executable, "-c", COMMAND, *line.split()],
         env=master.environment,
@@ -72,7 +72,7 @@ def gnt(master: Master, line: str, expect: int = 0) -> str:
     )
     assert done.returncode == expect, (line, done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
-    return done.stderr if expect else done.stdout
+    return done.stdout + done.stderr if expect else done.stdout
 
 
 def why(master: Master, job_id: int) -> list[str]:
@@ -174,7 +174,7 @@ def test_priorities_of_all_in_a_state(master):
         ("cancel 99999", 1, "Job 99999 not found in queue"),
         ("why 99999", 1, "Job ID 99999 not found"),
         ("why x", 1, "'x' is not a job id"),
-        ("autoarchive soon", 2, "'soon' is not a time"),
+        ("autoarchive soon", 1, "'soon' is not a time"),
     ],
 )
 def test_wrong_words(master, words, exit_status, says):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ganeti.cli.table import CommandRow, OptionRow
 
 
-_REFUSED_WHILE_READING = ("int", "natural", "size", "duration")
+_REFUSED_WHILE_READING = ("int", "natural", "float", "amount", "size", "duration")
 """Kinds of options whose values 3.1 reads together with the options: the status says so."""
 HELP = ("-h", "--help")
 """Wherever they stand: a user who asks for help has not yet read that options stand before arguments."""

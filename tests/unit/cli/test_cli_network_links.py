@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gnt-network connect and disconnect: nothing is submitted where a node group named does not exist."""
+"""gnt-network connect and disconnect: nothing is submitted where a node group or the network does not exist."""
 
 import pytest
 
@@ -8,7 +8,15 @@ import pytest
 def groups(master):
     master.answers["QueryClusterInfo"] = {"nicparams": {"default": {"mode": "bridged", "link": "br0", "vlan": ""}}}
     master.answers["QueryGroups"] = [["default", "u1"], ["green", "u2"]]
+    master.answers["QueryNetworks"] = [["lan", "u3"], ["dmz", "u4"]]
     return master
+
+
+def test_an_unknown_network_is_told_once(gnt, groups):
+    for line in ("connect moon", "disconnect moon default"):
+        ran = gnt(f"gnt-network {line}")
+        assert (ran.status, ran.err) == (1, "Network 'moon' not known: there are lan, dmz\n")
+    assert groups.submitted() == []
 
 
 def test_an_unknown_group_ends_it_before_anything_is_connected(gnt, groups):

@@ -99,7 +99,7 @@ def test_a_node_for_new_mirrors_means_secondary_instances_alone(gnt, master):
     ran = evacuated(gnt, master, "-f -n n2")
     (opcode,) = master.submitted()
     assert (opcode["mode"], opcode["remote_node"]) == ("secondary-only", "n2")
-    assert "New secondary node given (disabling iallocator), hence evacuating secondary instances only." in ran.out
+    assert "New secondary node given (disabling iallocator), hence evacuating secondary instances only." in ran.err
 
 
 def test_an_evacuation_that_nobody_confirms_ends_with_the_status_of_3_1(gnt, master):

@@ -34,7 +34,12 @@ def disconnect(call: Invocation) -> int:
 
 
 def _each(call: Invocation, parameters: dict[str, Any], hint: str = "") -> int:
-    """Submit a job for each group; none where one of them does not exist."""
+    """Submit a job for each group; none where one of them, or the network, does not exist."""
+    network = call.values["network_name"]
+    networks = call.client.call("QueryNetworks", [], ["name", "uuid"], False)
+    if not any(network in each for each in networks):
+        there = ", ".join(name for name, _ in networks) or "none"
+        raise Failure(f"Network '{network}' not known: there are {there}")
     known = call.client.call("QueryGroups", [], ["name", "uuid"], False)
     names = [name for name, _ in known]
     groups = call.get("groups") or names

@@ -40,7 +40,7 @@ def evacuate(call: Invocation) -> int:
     """Ask, submit the job that finds the ways out, and wait for the jobs that go them."""
     mode = call.get("mode") or "all"
     if call.get("remote_node") and mode == "all":
-        out("New secondary node given (disabling iallocator), hence evacuating secondary instances only.")
+        err("New secondary node given (disabling iallocator), hence evacuating secondary instances only.")
         mode = "secondary-only"
     condition = ["|", ["==", "name", call.values["node_name"]]]
     row = call.client.call("Query", "node", ["name", "pinst_list", "sinst_list"], condition)["data"][0]

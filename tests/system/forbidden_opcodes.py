@@ -40,7 +40,6 @@ FORBIDDEN: Mapping[str, list[Row]] = {
         (NEW | {"why": True}, "--why is about an allocator's choice"),
         (NEW | {"opportunistic_locking": True}, "is about an allocator's choice"),
         (NEW | {"ip_check": True}, "add --name-check"),
-        (NEW | {"snode": "node2"}, "one node only"),
         (NEW | {"disk_template": "mirror", "snode": "node1"}, "name two different nodes"),
         (NEW | {"disk_template": "plain"}, "is not enabled in cluster"),
         (NEW | {"disk_template": "diskless"}, "leave --disk out"),

@@ -143,6 +143,26 @@ def a_directory(path: str) -> None:
     os.mkdir(path)
 
 
+def a_fifo(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def a_socket(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+    directory, name = os.path.split(path)
+    program = f"import os, socket; os.chdir({directory!r}); socket.socket(socket.AF_UNIX).bind({name!r})"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def a_link_to_itself(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+    os.symlink(path, path)
+
+
+NO_FILES = (a_fifo, a_socket, a_link_to_itself, a_directory)
+
+
 def edit_config(change: Callable[[dict], None]) -> Callable[[str], None]:
     def edit(path: str) -> None:
         config = json.loads(Path(path).read_text())
@@ -220,6 +240,30 @@ REFUSALS: dict[str, tuple[str, Callable[[str], None], str]] = {
         "remove the file once no job runs",
     ),
 }
+
+
+NAMED_IN_REFUSALS = {
+    "wconfd": ("config.data", "config.sqlite", "config.sqlite-wal", "locks.data"),
+    "luxid": ("queue/serial", "queue/version"),
+}
+
+
+@pytest.mark.parametrize("make", [a_fifo, a_link_to_itself])
+@pytest.mark.parametrize(
+    ("daemon", "name"), [(each, name) for each in NAMED_IN_REFUSALS for name in NAMED_IN_REFUSALS[each]]
+)
+def test_what_is_no_file_is_named_by_the_daemon_that_does_not_start(master, make, daemon, name):
+    if daemon == "luxid":
+        master.start("wconfd")
+    path = f"{master.paths.data_dir}/{name}"
+    before = Path(path).read_bytes() if os.path.exists(path) else None
+    make(path)
+    assert name in refused(master, daemon)
+    if daemon == "luxid":
+        os.rmdir(path) if make is a_directory else os.unlink(path)
+        if before is not None:
+            Path(path).write_bytes(before)
+        goes_on(master)
 
 
 @pytest.mark.parametrize("case", REFUSALS)
@@ -306,6 +350,9 @@ DAMAGED_JOBS: dict[str, Callable[[str], None]] = {
     "someone else's": write(b'{"id": 77, "ops": [{"status": "queued", "input": {"OP_ID": "OP_TEST_DUMMY"}}]}'),
     "bad text": write(b'{"id": 2, "ops": [{"status": "\xff\xfe"}]}'),
     "directory": a_directory,
+    "FIFO": a_fifo,
+    "socket": a_socket,
+    "link to itself": a_link_to_itself,
 }
 
 
@@ -320,7 +367,7 @@ def test_damaged_job_files_are_set_aside(master):
     goes_on(master)
     log = log_of(master, "luxi")
     for job_id, case in enumerate(DAMAGED_JOBS, first):
-        assert os.path.exists(f"{master.paths.queue_dir}/damaged-job-{job_id}"), case
+        assert os.path.lexists(f"{master.paths.queue_dir}/damaged-job-{job_id}"), case
         assert f"the file of job {job_id} is damaged" in log, case
         assert master.luxi("QueryJobs", [job_id], ["id", "status"]) == [[job_id, None]]
     assert max(files.ids()) >= first + len(DAMAGED_JOBS)
@@ -333,7 +380,7 @@ def test_damaged_job_files_are_set_aside(master):
     assert master.submit(DUMMY) > first + len(DAMAGED_JOBS) - 1, "the number of a damaged job was given again"
 
 
-@pytest.mark.parametrize("damage", [cut_in_half, write(b""), write(NOISE), write(b'{"id": 2, "ops": [5]}')])
+@pytest.mark.parametrize("damage", [cut_in_half, write(b""), write(NOISE), write(b'{"id": 2, "ops": [5]}'), *NO_FILES])
 def test_a_job_file_damaged_under_a_running_daemon_is_said_to_who_asks(master, damage):
     master.start("wconfd")
     master.start("luxid")

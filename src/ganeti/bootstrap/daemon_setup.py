@@ -14,6 +14,7 @@ from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import CLUSTER_FILES, DaemonSetup, NodePem
 from ganeti.bootstrap.machine import Machine
 from ganeti.system.accounts import LOG_DIR_MODE, QUEUE_DIR_MODE, RUN_DIR_MODE, SOCKET_DIR_MODE
+from ganeti.system.files import plain_file
 
 
 def set_up(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -87,7 +88,7 @@ def check(request: DaemonSetup, machine: Machine) -> NodePem | None:
 def _check_same_node(pem: NodePem, machine: Machine) -> None:
     """A certificate that is there already may be renewed, not turned into another node's."""
     try:
-        with open(machine.paths.server_cert, encoding="utf-8") as file:
+        with open(machine.paths.server_cert, encoding="utf-8", opener=plain_file) as file:
             mine = join_input.certificates_in(file.read())
     except FileNotFoundError:
         return

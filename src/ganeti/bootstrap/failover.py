@@ -35,7 +35,7 @@ from ganeti.model.node_calls.mastership import NodeStopMaster
 from ganeti.model.node_calls.replica import CopyAnswer, Promise, ReplicaMembers
 from ganeti.model.objects import Cluster, Node
 from ganeti.system.accounts import RUN_DIR_MODE
-from ganeti.system.files import open_among_others
+from ganeti.system.files import check_plain, open_among_others
 from ganeti.system.ssconf import ssconf
 from ganeti.wire.framing_sync import ask
 from ganeti.wire.ssconf import read_lines
@@ -131,11 +131,12 @@ def read_copy(machine: Machine) -> Copy:
     paths = machine.paths
     try:
         return _read_database(paths.config_database)
-    except (sqlite3.Error, GanetiError, *UNREADABLE_JSON, LookupError, StopIteration) as err:
+    except (OSError, sqlite3.Error, GanetiError, *UNREADABLE_JSON, LookupError, StopIteration) as err:
         raise _no_copy(paths, machine.hostname, str(err) or "it is empty") from err
 
 
 def _read_database(path: str) -> Copy:
+    check_plain(path)
     database = sqlite3.connect(database_uri(path, "ro"), uri=True, isolation_level=None)
     try:
         database.execute("BEGIN")

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from ganeti.system.files import sync_directory, sync_file, write_atomically
+from ganeti.system.files import plain_file, sync_directory, sync_file, write_atomically
 
 _UNFINISHED = "[0-9a-f]" * 8
 """In the name of a file that `write_atomically` has not renamed yet."""
@@ -28,7 +28,7 @@ class Former(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def of(cls, path: str) -> "Former":
         """Read what is at *path*. Raises `OSError`."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=plain_file) as file:
                 return cls(path=path, mode=os.fstat(file.fileno()).st_mode & 0o7777, content=file.read())
         except FileNotFoundError:
             return cls(path=path)

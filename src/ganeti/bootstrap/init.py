@@ -31,7 +31,7 @@ from ganeti.node import certificates, ssh_key_lines
 from ganeti.node.catalogue import build_catalogue
 from ganeti.node.hosts_file import with_host
 from ganeti.system.accounts import LOG_DIR_MODE, QUEUE_DIR_MODE, RUN_DIR_MODE, SOCKET_DIR_MODE
-from ganeti.system.files import open_lock
+from ganeti.system.files import open_lock, plain_file
 from ganeti.wire.framing_sync import connect
 
 DAEMON_WITHIN_S = 30.0
@@ -121,7 +121,7 @@ def _directories(beginning: Beginning, machine: Machine, files: FileSet) -> None
 def _enter_host(machine: Machine, files: FileSet, beginning: Beginning) -> None:
     path = machine.paths.under("/etc/hosts")
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=plain_file) as file:
             old = file.read()
     except FileNotFoundError:
         old = ""

@@ -20,7 +20,7 @@ from ganeti.base.version import PROTOCOL
 from ganeti.bootstrap.machine import Machine
 from ganeti.bootstrap.remote import ASKED, KEEP, TAKE_BACK, Remote
 from ganeti.system.accounts import RUN_DIR_MODE
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, plain_file
 from ganeti.wire.ssconf import FILE_PREFIX, read_pairs
 
 DAEMON_WITHIN_S = 30.0
@@ -191,7 +191,7 @@ class ClusterFiles:
         self.name = self.ssconf.get("cluster_name", "").strip()
         self.ip_version = _FAMILY_VERSIONS.get(self.ssconf.get("primary_ip_family", "2").strip(), 4)
         try:
-            with open(paths.config_file, encoding="utf-8") as file:
+            with open(paths.config_file, encoding="utf-8", opener=plain_file) as file:
                 self.settings: dict[str, Any] = json.load(file)["cluster"]
         except (OSError, ValueError, KeyError) as err:
             raise PrerequisiteError(
@@ -254,7 +254,7 @@ def _read_ssconf(paths: Paths) -> dict[str, str]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError as err:
         raise PrerequisiteError(f"{path} is missing: this is not the master of a cluster", WRONG_STATE) from err

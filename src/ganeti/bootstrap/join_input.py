@@ -22,6 +22,7 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.own_mastership import promised_epoch
 from ganeti.bootstrap.ssh_keys import HOST_KEY_KINDS, key_to_make, same_key
 from ganeti.node.ssh_key_lines import is_node_uuid, is_public_key
+from ganeti.system.files import plain_file
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 KeyTriple = tuple[str, str, str]
@@ -314,7 +315,7 @@ def _fingerprint(certificate: x509.Certificate) -> bytes:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""

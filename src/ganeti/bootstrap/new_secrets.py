@@ -16,7 +16,7 @@ from ganeti.bootstrap.init import HMAC_KEY_BYTES, SECRET_BYTES
 from ganeti.bootstrap.machine import Machine
 from ganeti.node.certificates import create_self_signed, first_certificate, has_fitting_key, trusted_for
 from ganeti.system.accounts import owner_for
-from ganeti.system.files import write_atomically
+from ganeti.system.files import plain_file, write_atomically
 from ganeti.system.ssconf import ssconf
 
 
@@ -120,7 +120,7 @@ def _certificate(path: str, option: str) -> str:
 
 def _read(path: str, option: str) -> str:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="ascii", opener=plain_file) as file:
             return file.read()
     except OSError as err:
         raise PrerequisiteError(f"{option}: {path} cannot be read: {err.strerror}", WRONG_INPUT) from err

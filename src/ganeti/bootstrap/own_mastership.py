@@ -14,6 +14,7 @@ from typing import Any
 
 from ganeti.base.names import is_named
 from ganeti.base.paths import Paths, database_uri
+from ganeti.system.files import check_plain, plain_file
 
 _SSCONF_MODE = 0o444
 
@@ -118,6 +119,7 @@ def _database(path: str) -> _Copy | None:
     if not os.path.exists(path):
         return None
     try:
+        check_plain(path)
         with closing(sqlite3.connect(database_uri(path, "ro"), uri=True, isolation_level=None)) as database:
             database.execute("BEGIN")
             ((epoch,),) = database.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchall()
@@ -125,14 +127,14 @@ def _database(path: str) -> _Copy | None:
             nodes = database.execute("SELECT uuid, data FROM objects WHERE kind = 'nodes'").fetchall()
         names = {uuid: str(json.loads(data)["name"]) for uuid, data in nodes}
         return int(epoch), str(json.loads(cluster)["master_node"]), names
-    except (sqlite3.Error, ValueError, LookupError, TypeError):
+    except (OSError, sqlite3.Error, ValueError, LookupError, TypeError):
         return None
 
 
 def _file(path: str) -> _Copy | None:
     """`config.data` alone: what WConfD imports."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             config: Any = json.load(file)
         names = {uuid: str(node["name"]) for uuid, node in config["nodes"].items()}
         return 0, str(config["cluster"]["master_node"]), names
@@ -147,7 +149,7 @@ def promised_epoch(paths: Paths) -> int:
 
 def _promise(path: str) -> tuple[int, str]:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             found: Any = json.load(file)
         return int(found["epoch"]), str(found.get("holder") or "")
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -156,7 +158,7 @@ def _promise(path: str) -> tuple[int, str]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             return file.read().strip()
     except OSError:
         return ""

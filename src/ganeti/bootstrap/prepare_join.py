@@ -11,6 +11,7 @@ from ganeti.bootstrap.attempt import Attempt, settle_former
 from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.join_input import KeyTriple, PrepareJoin
 from ganeti.bootstrap.machine import Machine
+from ganeti.system.files import plain_file
 
 
 def prepare(data: bytes, machine: Machine, *, dry_run: bool = False) -> None:
@@ -96,7 +97,7 @@ def _texts(triple: KeyTriple) -> tuple[str, str]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -11,6 +11,7 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.file_set import FileSet
 from ganeti.bootstrap.machine import Machine
 from ganeti.node import ssh_key_lines
+from ganeti.system.files import plain_file
 
 HOST_KEY_KINDS = {"rsa": "ssh-rsa", "ecdsa": "ecdsa", "ed25519": "ssh-ed25519"}
 """Word in the file name to the beginning of the word in the key."""
@@ -120,7 +121,7 @@ def public_keys_of_nodes(paths: Paths) -> dict[str, list[str]]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -18,6 +18,7 @@ from ganeti.base.paths import Paths
 from ganeti.confd.picture import Picture, read
 from ganeti.system.directory_watch import DirectoryWatch
 from ganeti.system.event_loop import Background
+from ganeti.system.files import plain_file
 from ganeti.system.ssconf import ssconf_words
 
 LOOK_S = 17.0
@@ -125,7 +126,7 @@ class Copy:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def _read(self) -> Picture:
-        with open(self._paths.config_file, "rb") as file:
+        with open(self._paths.config_file, "rb", opener=plain_file) as file:
             return read(file.read())
 
     def _check_candidate(self) -> None:

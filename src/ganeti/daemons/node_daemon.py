@@ -11,6 +11,7 @@ from contextlib import suppress
 from ganeti.base.errors import PrerequisiteError
 from ganeti.base.paths import Paths
 from ganeti.system.daemonize import Options, daemon_parser, parse_options
+from ganeti.system.files import plain_file
 
 
 def options_of(name: str, port: int, arguments: Sequence[str] | None) -> Options | None:
@@ -31,7 +32,7 @@ def parser_of(name: str, port: int) -> argparse.ArgumentParser:
 def cluster_key(paths: Paths) -> bytes:
     """The content of ``hmac.key``; raises `PrerequisiteError`."""
     try:
-        with open(paths.hmac_key, "rb") as file:
+        with open(paths.hmac_key, "rb", opener=plain_file) as file:
             content = file.read()
     except OSError as err:
         raise PrerequisiteError(f"{paths.hmac_key} cannot be read: {err.strerror}; it comes with the cluster") from err

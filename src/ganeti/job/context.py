@@ -29,6 +29,7 @@ from ganeti.ports.nodes import NodesPort
 from ganeti.stores import undo_files
 from ganeti.stores.job_files import JobFiles
 from ganeti.stores.watcher_pause import watcher_pause
+from ganeti.system.files import plain_file
 from ganeti.wire.job_file import JobFile
 
 
@@ -111,7 +112,7 @@ class MasterFiles:
 
     def domain_secret(self) -> str:
         try:
-            with open(self._paths.cluster_domain_secret, encoding="utf-8") as file:
+            with open(self._paths.cluster_domain_secret, encoding="utf-8", opener=plain_file) as file:
                 return file.read().strip()
         except OSError as err:
             raise PrerequisiteError(

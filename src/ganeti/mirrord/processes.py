@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.system.boot import process_start
+from ganeti.system.files import plain_file
 
 STOP_S = 10.0
 _POLL_S = 0.02
@@ -20,7 +21,7 @@ _log = logging.getLogger(__name__)
 def living(pid_file: str) -> int | None:
     """The process that *pid_file* names, unless it has ended."""
     try:
-        with open(pid_file, encoding="utf-8") as file:
+        with open(pid_file, encoding="utf-8", opener=plain_file) as file:
             number, start = file.read().split()
     except (FileNotFoundError, ValueError):
         return None

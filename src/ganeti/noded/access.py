@@ -12,7 +12,7 @@ from contextlib import suppress
 from ganeti.base.paths import Paths
 from ganeti.model.node_calls.certificates import RENEWED
 from ganeti.system.boot import boot_identity
-from ganeti.system.files import write_atomically
+from ganeti.system.files import plain_file, write_atomically
 from ganeti.system.ssconf import ssconf_words
 from ganeti.system.tls import certificate_digest, same_digest
 
@@ -75,7 +75,7 @@ class CandidateCertificates:
     def resume(self) -> None:
         """Go on as the daemon before this one: what it spared is spared for the rest of its time."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            with open(self._spared_file, encoding="ascii") as file:
+            with open(self._spared_file, encoding="ascii", opener=plain_file) as file:
                 kept = json.load(file)
             if kept["boot"] == boot_identity():
                 node, digest = str(kept["node"]), str(kept["digest"])
@@ -110,7 +110,7 @@ class CandidateCertificates:
         if stamp == self._seen:
             return
         self._known.clear()
-        with open(self._path, encoding="ascii", errors="replace") as file:
+        with open(self._path, encoding="ascii", errors="replace", opener=plain_file) as file:
             lines = [line.strip() for line in file]
         named = (line.partition("=") for line in lines)
         fresh = [(node, digest) for node, separator, digest in named if separator]
@@ -180,7 +180,7 @@ def _running_s() -> float:
 
 def _digest_of_file(path: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             return hashlib.sha256(file.read()).hexdigest()
     except OSError:
         return ""

@@ -31,7 +31,7 @@ from ganeti.node.state import NodeState
 from ganeti.noded.access import CandidateCertificates
 from ganeti.system.accounts import MASTER, RUN_DIR_MODE, give_group
 from ganeti.system.boot import boot_identity
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, plain_file
 from ganeti.system.pause_points import reach
 
 DEFAULT_MAX_RUNNING = 100
@@ -324,7 +324,7 @@ class NodeCalls:
 
     def _restore_answers(self) -> None:
         try:
-            with open(self._answers_path, "rb") as file:
+            with open(self._answers_path, "rb", opener=plain_file) as file:
                 boot, *lines = file.read().split(b"\n")
         except (FileNotFoundError, ValueError):
             return
@@ -399,7 +399,7 @@ def _read_fences(paths: Paths) -> tuple[Fences | None, str | None]:
     Raises `NodeCallError` for a file that cannot be read: without it, a former master could not be told.
     """
     try:
-        with open(paths.epoch_file, "rb") as file:
+        with open(paths.epoch_file, "rb", opener=plain_file) as file:
             data = file.read()
     except FileNotFoundError:
         return None, None

@@ -26,6 +26,7 @@ from ganeti.node.collectors.report import UnreadableError
 from ganeti.node.hypervisors.interface import Hypervisor
 from ganeti.noded.world import RealNodeWorld
 from ganeti.system import accounts
+from ganeti.system.files import plain_file
 from ganeti.system.unix_socket import UnixServer
 from ganeti.system.unix_socket import serve as serve_socket
 
@@ -62,7 +63,7 @@ class Answers:
     @serves(KEY)
     async def key(self) -> Any:
         """The cluster's key: MonD asks ConfD with it, and signs what a diagnose command says."""
-        with open(self._paths.hmac_key, encoding="ascii") as file:
+        with open(self._paths.hmac_key, encoding="ascii", opener=plain_file) as file:
             return file.read()
 
 

@@ -24,7 +24,7 @@ from ganeti.base.paths import Paths
 from ganeti.noded.call_spans import program_span
 from ganeti.ports.node_world import Completed
 from ganeti.system.boot import boot_identity, process_start
-from ganeti.system.files import open_among_others, single_digit, take_number
+from ganeti.system.files import open_among_others, plain_file, single_digit, take_number
 
 STANDARD_PATH = "/sbin:/bin:/usr/sbin:/usr/bin"
 TERMINATION_GRACE_S = 2.0
@@ -211,9 +211,11 @@ def _environment(env: Mapping[str, str] | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _log_file(path: str) -> Iterator[int]:
-    if path != os.devnull:
+    if path == os.devnull:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    else:
         os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
-    descriptor = open_among_others(path, os.O_WRONLY | os.O_APPEND, 0o640)
+        descriptor = open_among_others(path, os.O_WRONLY | os.O_APPEND, 0o640)
     try:
         yield descriptor
     finally:
@@ -405,6 +407,6 @@ def _failure(completed: Completed, log_path: str | None) -> str:
 
 
 def _tail(path: str) -> str:
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
         return file.read().decode("utf-8", "replace")

@@ -12,6 +12,7 @@ from ganeti.rapi.answers import RequestRefused
 from ganeti.rapi.caller import ANYBODY, LOGIN, Caller
 from ganeti.rapi.issued import Issued
 from ganeti.rapi.users import UsersFile, credentials
+from ganeti.system.files import plain_file
 from ganeti.system.http_server import HttpRequest
 from ganeti.wire.api_tokens import Scope, Token, divided, read_scope, read_tokens
 
@@ -45,7 +46,7 @@ class TokensFile:
             state = os.stat(self._path)
             seen = (state.st_ino, state.st_size, state.st_mtime_ns)
             if seen != self._seen:
-                with open(self._path, encoding="utf-8") as file:
+                with open(self._path, encoding="utf-8", opener=plain_file) as file:
                     self._tokens = read_tokens(file.read())
         except (OSError, UnicodeDecodeError):
             self._tokens, seen = {}, (0, 0, 0)

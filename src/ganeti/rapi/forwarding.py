@@ -22,6 +22,7 @@ from ganeti.base.errors import TransportError
 from ganeti.base.paths import Paths
 from ganeti.rapi.answers import RequestRefused, refused
 from ganeti.rapi.api_request import refuse_other_sites
+from ganeti.system.files import plain_file
 from ganeti.system.http_relay import HttpRelay
 from ganeti.system.http_server import Door, HttpReply, HttpRequest
 from ganeti.system.ssconf import ssconf
@@ -105,7 +106,7 @@ class Forwarder:
     def _signature(self, request: HttpRequest, client: str, at_s: int | None = None) -> str:
         """Nothing where the secret cannot be read: then the request seems to come from this node."""
         try:
-            with open(self._secret_file(), "rb") as file:
+            with open(self._secret_file(), "rb", opener=plain_file) as file:
                 secret = file.read()
         except OSError as err:
             _log.warning("the master does not get the name of the caller: %s", err)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ganeti.system.files import plain_file
 from ganeti.wire.api_tokens import ROLES, Scope, read_scope
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class IssuersFile:
         if seen != self._seen:
             self._seen, self._issuers = seen, {}
             try:
-                with open(self._path, "rb") as file:
+                with open(self._path, "rb", opener=plain_file) as file:
                     self._issuers = read_issuers(file.read())
             except (OSError, ValueError) as err:
                 _log.error("nobody is let in by %s: %s", self._path, err)

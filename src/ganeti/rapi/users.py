@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ganeti.base.errors import refusal_of_system
+from ganeti.system.files import plain_file
 
 _log = logging.getLogger(__name__)
 _MISSING, _UNREADABLE = (0, 0, 0), (0, 0, 1)
@@ -84,7 +85,8 @@ class UsersFile:
             seen = (state.st_ino, state.st_size, state.st_mtime_ns)
             if seen == self._seen:
                 return
-            with open(self._path, encoding="utf-8", errors="replace") as file:  # one odd comment locks nobody out
+            with open(self._path, encoding="utf-8", errors="replace", opener=plain_file) as file:
+                # One odd comment locks nobody out.
                 self._users = read_users(file.read())
         except FileNotFoundError:
             self._users, seen = {}, _MISSING

@@ -19,7 +19,7 @@ from contextlib import suppress
 from ganeti.master.config.file_layout import Entries, FileLayout
 from ganeti.master.config.records import ObjectKey
 from ganeti.system.accounts import CONFD, give_group
-from ganeti.system.files import sync_directory
+from ganeti.system.files import plain_file, sync_directory
 from ganeti.system.pause_points import reach
 
 CONFIG_MODE = 0o640
@@ -157,7 +157,7 @@ class ConfigFile:
 
     def sync(self) -> None:
         """Make `config.data` durable as it is. Raises `OSError`."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = plain_file(self._path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

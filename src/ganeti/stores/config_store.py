@@ -22,6 +22,7 @@ from ganeti.master.config.stream import COMMITS_KEPT, event_of
 from ganeti.model.configuration import Configuration
 from ganeti.model.membership import Kept, Membership
 from ganeti.model.objects import KINDS, ConfigObject
+from ganeti.system.files import check_plain, plain_file
 
 _log = logging.getLogger(__name__)
 SCHEMA_VERSION = 3
@@ -87,9 +88,13 @@ class SqliteStore:
         self._path = path
         self._uncheckpointed = 0
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
+            os.close(plain_file(path, os.O_RDWR | os.O_CREAT, mode=0o640))
+            for ending in ("-wal", "-shm"):
+                check_plain(f"{path}{ending}")
         except OSError as err:
-            raise ConfigurationError(f"The configuration database {path} cannot be opened: {err.strerror}") from err
+            raise ConfigurationError(
+                f"The configuration database {err.filename or path} cannot be opened: {err.strerror}"
+            ) from err
         with _explained("opened", path):
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")

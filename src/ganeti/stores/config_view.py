@@ -18,6 +18,7 @@ from ganeti.base.paths import database_uri
 from ganeti.model.objects import ConfigObject, Instance
 from ganeti.model.view import ConfigView
 from ganeti.stores.config_store import read_object
+from ganeti.system.files import check_plain
 
 _HANDLES_KEPT = 4
 _OBJECTS_KEPT = 256
@@ -80,6 +81,7 @@ class ConfigReader:
     def _open(self) -> sqlite3.Connection:
         if not os.path.exists(self._path):
             raise ConfigurationError(f"There is no configuration database {self._path}: ganeti-wconfd has not run yet")
+        check_plain(self._path)
         return sqlite3.connect(database_uri(self._path, "ro"), uri=True, isolation_level=None, check_same_thread=False)
 
 

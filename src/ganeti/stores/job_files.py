@@ -19,13 +19,14 @@ or unlinks the other name, and LuxiD is the writer of a job without a process; w
 machine is settled before LuxiD writes, else it would pass for what was synced last in this one.
 """
 
+import errno
 import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
-from ganeti.base.errors import JobFileCorrupted, JobQueueError
+from ganeti.base.errors import JobFileCorrupted, JobQueueError, refusal_of_system
 from ganeti.base.paths import Paths
 from ganeti.system.accounts import QUEUE_DIR_MODE, QUEUE_FILE_MODE
 from ganeti.system.files import read_if_there, sync_directory, sync_file, write_atomically, write_over
@@ -33,6 +34,8 @@ from ganeti.wire.job_file import JobFile, decode, encode
 
 JOBS_PER_ARCHIVE_DIRECTORY = 10000
 QUEUE_VERSION = b"1\n"
+NOT_A_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
+"""What opening the file of a job says where something else has its name."""
 _JOB_PREFIX = "job-"
 _NAMED = re.compile(r"^(?:|\.|damaged-)job-([1-9][0-9]{0,17})(?:|\.undo|\.durable)(?:|\.new)$", re.ASCII)
 """Whatever lies here under the number of a job: its file, its undo log, what was set aside or never finished."""
@@ -92,7 +95,12 @@ class JobFiles:
         A damaged one is given as it was when it was last synced, where that is there still.
         """
         for path in (self.path(job_id), self.archive_path(job_id)):
-            raw = read_if_there(path)
+            try:
+                raw = read_if_there(path)
+            except OSError as err:
+                if err.errno in NOT_A_FILE:
+                    raise JobFileCorrupted(f"The file of job {job_id} is damaged: {refusal_of_system(err)}") from err
+                raise
             if raw is not None:
                 return self._decoded(raw, job_id)
         return None

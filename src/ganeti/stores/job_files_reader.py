@@ -41,11 +41,11 @@ class JobFilesReader:
     def raw(self, job_id: int) -> bytes | None:
         """The bytes of a job's file; None if there is none, or it is archived."""
         try:
-            descriptor = os.open(f"job-{job_id}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
+            descriptor = os.open(f"job-{job_id}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._directory)
         except FileNotFoundError:
             return None
         try:
-            data = os.read(descriptor, _PIECE_BYTES)
+            data = os.read(descriptor, _PIECE_BYTES)  # nothing, if it is a FIFO
             if len(data) < _PIECE_BYTES:
                 return data
             with open(descriptor, "rb", closefd=False) as stream:  # seldom: the log of a verification, say
@@ -55,7 +55,9 @@ class JobFilesReader:
 
     def job(self, job_id: int) -> JobFile | None:
         """A job, archived or not; None if there is none. Raises `JobFileCorrupted`."""
-        raw = self.raw(job_id)
+        raw = None
+        with suppress(OSError):  # the tolerant way says what is wrong with it
+            raw = self.raw(job_id)
         if raw is None:
             return self._files.read(job_id)
         with WithoutCollecting(), suppress(msgspec.DecodeError, UnicodeDecodeError):

@@ -8,6 +8,8 @@ import json
 import os
 from contextlib import suppress
 
+from ganeti.system.files import plain_file
+
 
 def tell(lock_path: str, since_s: float, reason: str) -> None:
     """Note since when, and why; where that cannot be written either, nobody hears of it but the log."""
@@ -25,7 +27,7 @@ def told(lock_path: str | None) -> tuple[float, str] | None:
     if lock_path is None:
         return None
     try:
-        with open(lock_path, "rb") as source:
+        with open(lock_path, "rb", opener=plain_file) as source:
             since_s, reason = json.loads(source.read(4096))
         return float(since_s), str(reason)
     except (OSError, ValueError, TypeError):

@@ -18,7 +18,7 @@ from ganeti.master.queue.left_behind import made_moot
 from ganeti.master.queue.undo import Line, UndoLog, decode_lines, encode_lines, whole_part
 from ganeti.model.view import ConfigView
 from ganeti.stores.job_files import JobFiles
-from ganeti.system.files import read_if_there, sync_directory
+from ganeti.system.files import plain_file, read_if_there, sync_directory
 from ganeti.system.livelock import is_alive
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS, JobFile
 
@@ -93,7 +93,7 @@ class UndoFile:
 
     def _open(self) -> None:
         new = not os.path.exists(self.path)
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = plain_file(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.ftruncate(self._descriptor, self._size)  # a line cut short by a crash must not garble the next one
         if new:
             sync_directory(os.path.dirname(self.path))

@@ -29,15 +29,55 @@ def write_atomically(
         write_all(descriptor, data)
 
 
+def plain_file(path: str, flags: int, *, mode: int = 0o600) -> int:
+    """An *opener* for `open`: what is no file is refused at once. Raises `OSError`.
+
+    A FIFO would keep its reader waiting, for ever, for somebody who writes into it.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    except OSError as err:
+        if err.errno == errno.ENXIO:  # a socket, or a FIFO to be written to
+            _check_kind(path, os.stat(path).st_mode)
+        raise
+    try:
+        _check_kind(path, os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_plain(path: str) -> None:
+    """For what a library opens by its name: raises `OSError` where something else than a file is there."""
+    with contextlib.suppress(FileNotFoundError):
+        _check_kind(path, os.stat(path).st_mode)
+
+
+_KINDS = {
+    stat.S_IFIFO: (errno.ENXIO, "a FIFO"),
+    stat.S_IFSOCK: (errno.ENXIO, "a socket"),
+    stat.S_IFCHR: (errno.ENXIO, "a device"),
+    stat.S_IFBLK: (errno.ENXIO, "a device"),
+    stat.S_IFDIR: (errno.EISDIR, "a directory"),
+}
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    number, kind = _KINDS[stat.S_IFMT(mode)]
+    raise OSError(number, f"It is {kind}, not a file: move it away", path)
+
+
 def write_over(path: str, data: bytes, *, mode: int = 0o640) -> None:
     """Write over the few bytes of a file in place, unsynced; it is made where there is none. Raises `OSError`.
 
     For what is read again as it was or as it is, and is never missed where the power is lost meanwhile. A file that
     takes the old one's place costs several times as much: ext4 looks for an inode that nobody has given up lately.
     """
-    flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags)
+        descriptor = plain_file(path, os.O_WRONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         write_atomically(path, data, mode=mode, durable=False)
         return
@@ -95,7 +135,7 @@ def open_among_others(path: str, flags: int, mode: int) -> int:
     try:
         while True:
             with contextlib.suppress(FileNotFoundError):
-                return os.open(path, flags)
+                return plain_file(path, flags)
             with contextlib.suppress(FileExistsError):
                 return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
     except OSError as err:
@@ -178,7 +218,7 @@ def sync_file(path: str) -> None:
 def read_if_there(path: str) -> bytes | None:
     """Give the content, or None if there is no such file."""
     try:
-        with open(path, "rb") as stream:
+        with open(path, "rb", opener=plain_file) as stream:
             return stream.read()
     except FileNotFoundError:
         return None

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, plain_file
 
 LIMIT_BYTES = 4 * 1024 * 1024
 """Of each of the two files: some ten thousand lines."""
@@ -93,7 +93,7 @@ def read(log_dir: str, about: Collection[str], since_s: float, most: int) -> lis
 def _lines(path: str, about: set[str], since_s: float) -> Iterator[Noted]:
     wanted = [json.dumps(name).encode() for name in about]
     try:
-        with open(path, "rb") as source:
+        with open(path, "rb", opener=plain_file) as source:
             for line in source:
                 if wanted and not any(name in line for name in wanted):
                     continue  # most lines are not read at all

@@ -11,6 +11,7 @@ from yarl import URL
 
 from ganeti.base.addresses import host_and_port
 from ganeti.base.errors import TransportError
+from ganeti.system.files import plain_file
 from ganeti.system.http_server import HttpReply, HttpRequest
 from ganeti.system.lean_aiohttp import aiohttp  # its client is loaded by the first request
 
@@ -93,7 +94,7 @@ def _trusted(files: tuple[str, str | None, float] | None) -> "aiohttp.Fingerprin
         context = ssl.create_default_context(cafile=authority)
         context.check_hostname = False
         return context
-    with open(certificate, encoding="ascii", errors="replace") as file:
+    with open(certificate, encoding="ascii", errors="replace", opener=plain_file) as file:
         return aiohttp.Fingerprint(hashlib.sha256(first_certificate(file.read())).digest())
 
 

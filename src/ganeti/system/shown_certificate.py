@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 
 from ganeti.base.errors import PrerequisiteError
+from ganeti.system.files import check_plain, plain_file
 from ganeti.system.tls import renewing
 
 
@@ -31,6 +32,8 @@ class ShownCertificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
+            for path in filter(None, (self.path, self._key, self._chain)):
+                check_plain(path)
             if self._chain is None:
                 context.load_cert_chain(self.path, self._key)
                 return context
@@ -40,13 +43,17 @@ class ShownCertificate:
                 context.load_cert_chain(whole.name, self._key or self.path)
                 return context
         except (OSError, ValueError) as err:
-            reason = os.strerror(err.errno) if isinstance(err, OSError) and err.errno and err.errno > 0 else str(err)
-            raise PrerequisiteError(f"The certificate {self.path} cannot be used: {reason}; name one with -C") from err
+            reason = err.strerror if isinstance(err, OSError) and err.errno and err.errno > 0 else str(err)
+            made_anew = os.path.basename(self.path) == "rapi.pem" and self._key is None
+            remedy = "make it anew with 'gnt-cluster renew-crypto --new-rapi-certificate', or " if made_anew else ""
+            raise PrerequisiteError(
+                f"The certificate {self.path} cannot be used: {reason}; {remedy}name one with -C"
+            ) from err
 
 
 def _certificates(path: str, besides: bytes = b"") -> bytes:
     """Give the certificates of a PEM file, without keys, and without the one that *besides* begins with."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         text = file.read()
     end = b"-----END CERTIFICATE-----"
     found = [

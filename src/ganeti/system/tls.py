@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ganeti.base.errors import GanetiError, TransportError
 from ganeti.base.paths import Paths
+from ganeti.system.files import check_plain
 
 _log = logging.getLogger(__name__)
 
@@ -150,13 +151,34 @@ def same_digest(one: str, other: str) -> bool:
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
     try:
+        check_plain(path)
         yield
     except FileNotFoundError as err:
-        raise TransportError(f"{path} is missing: is this machine a node of a cluster?") from err
+        remedy = _from_twin(path) or "is this machine a node of a cluster?"
+        raise TransportError(f"{path} is missing: {remedy}") from err
     except ssl.SSLError as err:  # an OSError, too
-        raise TransportError(
-            f"{path} is damaged ({err.reason or err}): 'gnt-node add --readd NODE' on the master makes this node's "
-            "certificates anew; the master's own, once another node is the master (gnt-cluster master-failover there)"
-        ) from err
+        remedy = _from_twin(path) or (
+            "'gnt-node add --readd NODE' on the master makes this node's certificates anew; the master's own, once "
+            "another node is the master (gnt-cluster master-failover there)"
+        )
+        raise TransportError(f"{path} is damaged ({err.reason or err}): {remedy}") from err
     except OSError as err:
         raise TransportError(f"{path} cannot be used: {err.strerror or err}") from err
+
+
+_TWINS = {"server.pem": "client.pem", "client.pem": "server.pem"}
+"""Both hold a node's one pair of key and certificate."""
+
+
+def _from_twin(path: str) -> str:
+    """How to put a node's lost pair back from its other file; empty where that is lost, too."""
+    directory, name = os.path.split(path)
+    if name not in _TWINS:
+        return ""
+    twin = f"{directory}/{_TWINS[name]}"
+    try:
+        check_plain(twin)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(twin)
+    except OSError:
+        return ""
+    return f"{twin} holds the same key and certificate: 'cp -p {twin} {path}' puts them back"

@@ -15,6 +15,7 @@ import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON
 from ganeti.base.paths import Paths
+from ganeti.system.files import plain_file
 from ganeti.system.spans import Collector, Span
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ TOGETHER_MAX: Final = 512
 def collector(paths: Paths) -> Collector | None:
     """Give where spans go; None where nobody wants them, and where the file is wrong, which the log says."""
     try:
-        with open(paths.tracing_file, "rb") as file:
+        with open(paths.tracing_file, "rb", opener=plain_file) as file:
             return msgspec.json.decode(file.read(), type=Collector)
     except FileNotFoundError:
         return None

@@ -13,6 +13,7 @@ import msgspec
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.paths import Paths, database_uri
 from ganeti.model.objects import SINGLES
+from ganeti.system.files import check_plain
 
 Key = tuple[str, str]
 EVER = ("serial_no", "mtime")
@@ -79,11 +80,12 @@ def read(paths: Paths) -> Past:
     if not os.path.exists(path):
         raise PrerequisiteError(f"There is no {path}: run this on the master of a cluster", WRONG_STATE)
     try:
+        check_plain(path)
         with closing(sqlite3.connect(database_uri(path, "ro"), uri=True, isolation_level=None)) as db:
             db.execute("BEGIN")
             commits = db.execute("SELECT time, event FROM commits ORDER BY epoch, serial").fetchall()
             objects = db.execute("SELECT kind, uuid, data FROM objects").fetchall()
-    except sqlite3.Error as err:
+    except (OSError, sqlite3.Error) as err:
         raise PrerequisiteError(f"{path} cannot be read: {err}", WRONG_STATE) from err
     events = [(made_s, msgspec.json.decode(event, type=Event)) for made_s, event in commits]
     return Past(events, {(kind, uuid): msgspec.json.decode(data) for kind, uuid, data in objects})

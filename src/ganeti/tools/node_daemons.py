@@ -21,7 +21,7 @@ from ganeti.base.paths import Paths
 from ganeti.bootstrap.demanded_daemons import BY_CLUSTER, ON_DEMAND, demanded
 from ganeti.system import accounts
 from ganeti.system.accounts import RUN_DIR_MODE
-from ganeti.system.files import open_among_others
+from ganeti.system.files import open_among_others, plain_file
 from ganeti.system.pid_files import living_process, remove_unless_held
 from ganeti.system.ssconf import ssconf
 
@@ -198,7 +198,7 @@ class Node:
             return self._run(["systemctl", "reload-or-restart", "ssh.service"])
         path = self.paths.under("/run/sshd.pid")
         try:
-            with open(path, encoding="ascii", errors="replace") as file:
+            with open(path, encoding="ascii", errors="replace", opener=plain_file) as file:
                 text = file.read().strip()
         except FileNotFoundError:
             if self.paths.root:  # a node below a root has no sshd of its own

@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_read_is_named_once(tmp_path, caplog):
     place.mkdir()
     users = UsersFile(str(place))
     assert [users.find("jack", "abc") for _ in range(3)] == [None] * 3
-    assert caplog.messages == [f"nobody is let in by a password: {place}: Is a directory"]
+    assert caplog.messages == [f"nobody is let in by a password: {place}: It is a directory, not a file: move it away"]
 
 
 def test_a_file_that_was_not_there_at_first_is_named_too(tmp_path, caplog):
@@ -79,4 +79,5 @@ def test_a_file_that_was_not_there_at_first_is_named_too(tmp_path, caplog):
     assert users.find("jack", "abc") is None
     place.mkdir()
     assert users.find("jack", "abc") is None
-    assert caplog.messages == [f"nobody is let in by a password: {place}: Is a directory"] * 2
+    sentence = f"nobody is let in by a password: {place}: It is a directory, not a file: move it away"
+    assert caplog.messages == [sentence] * 2

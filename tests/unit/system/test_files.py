@@ -2,12 +2,23 @@
 """Atomic replacement: the old file or the new one, never anything between, nothing left over."""
 
 import os
+import socket
 import subprocess
 from functools import partial
 
 import pytest
 
-from ganeti.system.files import exchange, read_if_there, single_digit, take_number, write_atomically, write_over
+from ganeti.system.files import (
+    check_plain,
+    exchange,
+    open_among_others,
+    plain_file,
+    read_if_there,
+    single_digit,
+    take_number,
+    write_atomically,
+    write_over,
+)
 
 
 def test_a_file_is_replaced_with_its_mode(tmp_path):
@@ -102,3 +113,29 @@ def test_a_file_is_written_over_in_place(tmp_path):
         write_over(str(path), data, mode=0o600)
         assert (path.read_bytes(), path.stat().st_ino) == (data, inode)
     assert os.listdir(tmp_path) == ["serial"]
+
+
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path):
+    """Neither a reader nor a writer: each is told what is there, and to move it away."""
+    os.mkfifo(tmp_path / "fifo")
+    os.mkdir(tmp_path / "directory")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(f"{tmp_path}/socket")
+    kinds = {"fifo": "a FIFO", "directory": "a directory", "socket": "a socket"}
+    ways = [
+        read_if_there,
+        check_plain,
+        lambda path: write_over(path, b"new"),
+        lambda path: plain_file(path, os.O_RDWR),
+        lambda path: open_among_others(path, os.O_WRONLY | os.O_APPEND, 0o600),
+    ]
+    for name, kind in kinds.items():
+        for way in ways:
+            with pytest.raises(OSError) as caught:
+                way(f"{tmp_path}/{name}")
+            assert caught.value.filename == f"{tmp_path}/{name}"
+            wanted = f"It is {kind}, not a file: move it away"
+            assert caught.value.strerror in (wanted, "Is a directory"), (name, caught.value)
+    check_plain(f"{tmp_path}/nothing")
+    with pytest.raises(OSError, match="It is a device"):
+        plain_file("/dev/null", os.O_RDONLY)

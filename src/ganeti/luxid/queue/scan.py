@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reading the whole queue when LuxiD starts: quickly for jobs that have ended, fully for those that have not."""
 
-import errno
 import logging
 import os
 from typing import Annotated, Literal
@@ -12,14 +11,13 @@ from ganeti.base.errors import GanetiError, JobFileCorrupted, JobQueueError, ref
 from ganeti.base.paths import Paths
 from ganeti.master.queue.dependencies import dependencies_of
 from ganeti.master.queue.events import Found
-from ganeti.stores.job_files import JobFiles
+from ganeti.stores.job_files import NOT_A_FILE, JobFiles
 from ganeti.stores.job_files_reader import JobFilesReader
 from ganeti.stores.undo_files import damaged_job_path, left_by
 from ganeti.system.files import read_if_there, write_atomically, write_over
 from ganeti.system.livelock import is_alive
 from ganeti.wire.job_file import FINAL_STATUSES, JobFile, combined_status, decode, seconds, secrets_lost
 
-_NOT_A_FILE = (errno.EISDIR, errno.ELOOP, errno.ENXIO)
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +66,7 @@ def scan(paths: Paths, files: JobFiles, *, foreign: bool = False) -> Scan:
                     else:
                         job_ids.append(job_id)  # its process came to its last write between our two looks
             except OSError as err:
-                if err.errno not in _NOT_A_FILE:  # it may be sound: its job must not be forgotten
+                if err.errno not in NOT_A_FILE:  # it may be sound: its job must not be forgotten
                     raise JobQueueError(f"The file of job {job_id} cannot be read: {err.strerror}") from err
                 _set_aside(paths, files, job_id, err)
             except Exception as err:  # whatever stands in it, it must not keep the daemon from starting

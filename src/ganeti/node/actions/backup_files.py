@@ -36,6 +36,7 @@ from ganeti.node.backups.xfs_files import XfsFiles
 from ganeti.node.state import NodeState
 from ganeti.node.storage import image_io, shown
 from ganeti.node.storage.image_io import in_thread
+from ganeti.system.files import plain_file
 
 _PIECE_BYTES = 4 * 1024 * 1024
 _FETCHED = re.compile(r"[0-9]{1,18}")
@@ -158,7 +159,7 @@ def _fetched(node: NodeState, name: str) -> str:
 
 
 def _piece(path: str, offset: int) -> bytes:
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=plain_file) as file:
         return os.pread(file.fileno(), _PIECE_BYTES, offset)
 
 

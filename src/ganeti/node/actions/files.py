@@ -22,7 +22,7 @@ from ganeti.node.actions.registry import answers
 from ganeti.node.hosts_file import with_host, without_host
 from ganeti.node.state import NodeState
 from ganeti.system.accounts import owner_for
-from ganeti.system.files import open_lock, write_atomically
+from ganeti.system.files import open_lock, plain_file, write_atomically
 from ganeti.wire.ssconf import SIZE_LIMIT_BYTES
 
 SSCONF_MODE = 0o444
@@ -145,7 +145,7 @@ async def differing_ssconf(node: NodeState, asked: DifferingSsconf) -> list[str]
 
 def _digest_of(path: str) -> str | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             return hashlib.sha256(file.read()).hexdigest()
     except FileNotFoundError:
         return None
@@ -191,7 +191,7 @@ class ssconf_lock:
 
 def read_text(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=plain_file) as file:
             return file.read()
     except FileNotFoundError:
         return None

@@ -48,6 +48,7 @@ from ganeti.node.state import NodeState
 from ganeti.node.storage.allowed_paths import AllowedPaths
 from ganeti.node.storage.interface import Replicates
 from ganeti.system.accounts import too_open
+from ganeti.system.files import plain_file
 from ganeti.wire.config_fingerprint import fingerprint_of
 
 RELEASE = "3.1"
@@ -86,7 +87,7 @@ async def _client_cert(node: NodeState, value: bool) -> str:
     import ssl
 
     try:
-        with open(node.paths.client_cert, encoding="ascii") as file:
+        with open(node.paths.client_cert, encoding="ascii", opener=plain_file) as file:
             text = file.read()
     except FileNotFoundError:
         return ""
@@ -105,7 +106,7 @@ def _expiry(path: str) -> float | Failure | None:
     from cryptography import x509
 
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             certificate = x509.load_pem_x509_certificates(file.read())[0]
     except FileNotFoundError:
         return None
@@ -122,7 +123,7 @@ async def _config_copy(node: NodeState, value: bool) -> ConfigCopy:
 
 def _config_file(path: str) -> ConfigCopy:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             data = file.read()
     except OSError:
         return ConfigCopy()
@@ -138,7 +139,7 @@ async def _filelist(node: NodeState, value: list[str]) -> dict[str, str | None]:
 
 def _checksum(path: str) -> str | None:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

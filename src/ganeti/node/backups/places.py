@@ -19,6 +19,7 @@ from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.node.backups.directory import BackupDirectory
 from ganeti.node.backups.interface import BackupStore
+from ganeti.system.files import plain_file
 
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,62})(?:/([A-Za-z0-9][A-Za-z0-9._/-]{0,200}))?")
 _SYSTEM = (
@@ -68,7 +69,7 @@ def store_of(paths: Paths) -> BackupStore:
 def _read(paths: Paths) -> _Place | None:
     path = paths.backup_store_file
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_file) as file:
             status = os.fstat(file.fileno())
             if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
                 raise BlockDeviceError(f"{path} must belong to root, and only root may read it: chmod 600 {path}")

@@ -10,6 +10,7 @@ import os
 from ganeti.base import names
 from ganeti.base.errors import FileStoragePathError
 from ganeti.base.paths import Paths
+from ganeti.system.files import plain_file
 
 FORBIDDEN_TREES = (
     *(
@@ -80,7 +81,7 @@ class AllowedPaths:
     def listed(self) -> list[str]:
         """Give the lines of the file, without comments; empty when there is none."""
         try:
-            with open(self._paths.file_storage_paths_file, encoding="utf-8") as file:
+            with open(self._paths.file_storage_paths_file, encoding="utf-8", opener=plain_file) as file:
                 lines = [line.strip() for line in file]
         except FileNotFoundError:
             return []

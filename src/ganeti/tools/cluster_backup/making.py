@@ -17,6 +17,7 @@ from ganeti.base.version import RELEASE
 from ganeti.master.config.importing import read_foreign
 from ganeti.model.configuration import Configuration
 from ganeti.stores.config_store import SqliteStore
+from ganeti.system.files import check_plain
 from ganeti.tools.cluster_backup import archive
 from ganeti.tools.cluster_backup.archive import CONFIG, Content, Manifest
 
@@ -93,12 +94,13 @@ def _configuration(paths: Paths) -> Configuration:
     with tempfile.TemporaryDirectory(prefix="ganeti-backup-") as place:
         copy = f"{place}/config.sqlite"
         try:
+            check_plain(paths.config_database)
             with (
                 closing(sqlite3.connect(database_uri(paths.config_database, "ro"), uri=True)) as source,
                 closing(sqlite3.connect(copy)) as target,
             ):
                 source.backup(target)
-        except sqlite3.Error as err:
+        except (OSError, sqlite3.Error) as err:
             raise PrerequisiteError(f"{paths.config_database} cannot be read: {err}", WRONG_STATE) from err
         store = SqliteStore(copy)
         try:

@@ -7,7 +7,7 @@ Protocols, section 2.
 from collections.abc import Mapping
 
 from ganeti.calls.serving import Handler, RequestServer, Stream
-from ganeti.system.accounts import ADMINISTRATORS, give_group
+from ganeti.system.accounts import ADMINISTRATORS
 from ganeti.system.unix_socket import UnixServer, serve
 from ganeti.wire.luxi import MAX_MESSAGE_BYTES, MalformedRequest
 
@@ -20,8 +20,7 @@ class LuxiServer(RequestServer):
         self._servers: list[UnixServer] = []
 
     async def listen(self, path: str) -> None:
-        self._servers.append(await serve(path, self.serve, limit_bytes=MAX_MESSAGE_BYTES))
-        give_group(path, ADMINISTRATORS)
+        self._servers.append(await serve(path, self.serve, limit_bytes=MAX_MESSAGE_BYTES, group=ADMINISTRATORS))
 
     async def close(self) -> None:
         for server in self._servers:

@@ -83,9 +83,7 @@ async def serve_probes(paths: Paths, node_name: str, ssconf: Any) -> UnixServer 
     drivers: Sequence[Hypervisor] = [driver(world) for _, driver in sorted(Hypervisor.registry.items())]
     answers = Answers(LocalProbes(paths, drivers, ssconf), paths)
     path = socket_path(paths)
-    server = await serve_socket(path, ProbeServer(answers).serve, mode=0o660)
-    accounts.give_group(path, accounts.MONITORING)
-    return server
+    return await serve_socket(path, ProbeServer(answers).serve, mode=0o660, group=accounts.MONITORING)
 
 
 def _word(value: Any) -> str:

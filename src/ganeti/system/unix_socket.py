@@ -3,6 +3,7 @@
 
 Every client is served or told why not: beyond the most connections, and when the process has no descriptor left,
 a client gets a sentence and its connection is closed. Accepting never spins and never ends before the server does.
+A socket that somebody removes is there again within seconds: nobody else would start a daemon that runs.
 """
 
 import asyncio
@@ -14,8 +15,10 @@ import resource
 import socket
 import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from ganeti.base.errors import GanetiError, TransportError
+from ganeti.system.accounts import SOCKET_DIR_MODE, give_group
 from ganeti.system.crowd import Crowd
 from ganeti.system.event_loop import Background
 from ganeti.wire.framing import Connection, encode
@@ -34,6 +37,7 @@ _DESCRIPTORS_RESERVED = 256
 _SOCKETS_A_DAEMON = 2
 _PAUSE_S = 0.5
 _CROWD = 500
+_LOOK_S = 5.0
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
@@ -95,14 +99,14 @@ class UnixServer:
 
     def __init__(
         self,
-        listener: socket.socket,
-        path: str,
+        place: "_Place",
         handle: Callable[[Connection], Awaitable[None]],
         limit_bytes: int,
         connections_max: int,
     ) -> None:
-        self._listener = listener
-        self._path = path
+        self._listener = place.listen()
+        self._place = place
+        self._path = place.path
         self._handle = handle
         self._limit_bytes = limit_bytes
         self._connections_max = connections_max
@@ -112,7 +116,8 @@ class UnixServer:
         self._spare: int | None = None
         """A descriptor given up for a moment to be able to refuse a client when there are none left."""
         self._tasks = Background()
-        self._accepting = self._tasks.start(self._accept(), f"accepting at {path}")
+        self._accepting = self._tasks.start(self._accept(), f"accepting at {self._path}")
+        self._tasks.start(self._keep(), f"looking after {self._path}")
 
     async def close(self) -> None:
         await self._tasks.cancel()
@@ -124,6 +129,26 @@ class UnixServer:
             os.unlink(self._path)
         except FileNotFoundError:
             return
+
+    async def _keep(self) -> None:
+        """Put the socket back where it was removed."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if os.path.lexists(self._path):
+                continue
+            try:
+                listener = self._place.listen_again()
+            except (OSError, TransportError) as err:
+                _log.debug("%s cannot be put back now: %s", self._path, err)
+                continue
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+            while await self._accept_one():  # those who have come by the former one
+                pass
+            self._listener.close()
+            self._listener = listener
+            self._accepting = self._tasks.start(self._accept(), f"accepting at {self._path}")
+            _log.warning("%s was removed while the daemon ran: it is there again", self._path)
 
     async def _accept(self) -> None:
         while True:
@@ -199,13 +224,45 @@ async def serve(
     mode: int = 0o660,
     limit_bytes: int = MESSAGE_LIMIT_BYTES,
     connections_max: int | None = None,
+    group: str | None = None,
 ) -> UnixServer:
     """Listen at *path* and run *handle* for each connection, which is closed when it returns.
 
     A socket file left by a dead daemon is replaced; the caller holds the daemon's pid file. Without
-    *connections_max*, as many are served as descriptors allow.
+    *connections_max*, as many are served as descriptors allow. Members of *group* may connect, where daemons have
+    users of their own.
     """
-    return UnixServer(_listen(path, mode), path, handle, limit_bytes, connections_max or most_connections())
+    return UnixServer(_Place(path, mode, group), handle, limit_bytes, connections_max or most_connections())
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a server listens, and for whom."""
+
+    path: str
+    mode: int
+    group: str | None
+
+    def listen(self) -> socket.socket:
+        """Raises `TransportError`, `OSError`."""
+        listener = _listen(self.path, self.mode)
+        try:
+            if self.group is not None:
+                give_group(self.path, self.group)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+    def listen_again(self) -> socket.socket:
+        """With the directory, where that was removed, too."""
+        directory = os.path.dirname(self.path)
+        if not os.path.isdir(directory):
+            os.mkdir(directory)
+            os.chmod(directory, SOCKET_DIR_MODE)
+            if self.group is not None:
+                give_group(directory, self.group)
+        return self.listen()
 
 
 async def _serve_one(client: socket.socket, handle: Callable[[Connection], Awaitable[None]], limit_bytes: int) -> None:

@@ -134,6 +134,7 @@ SIZES = [
     (DISK + "0:size=8m,format=x new1", FAILED, "format 'x' is unknown: there are raw, qcow2"),
     (DISK + "0:size=8m,spindles=x new1", FAILED, "'x' is not a whole number"),
     (DISK + "0:size=8m,name=7 new1", FAILED, "a number alone would be taken for an index"),
+    (DISK + "0:size=8m,name=-1 new1", FAILED, "a number alone would be taken for an index"),
     (DISK + "0:size=8m,name=a --disk 1:size=8m,name=a new1", FAILED, "a name of its own"),
     (DISK + "0: new1", FAILED, "size is missing"),
     (DISK + "a:size=8m new1", FAILED, "'a' is not an index from 0 to 15"),

@@ -81,6 +81,18 @@ def test_an_instance_lives_on_a_volume_of_a_provider(bed: FakeBed) -> None:
     assert bed.run("gnt-instance", "list", "--no-headers", "-o", "disk.size/0", "inst1").strip() == "16M"
     bed.run("gnt-instance", "shutdown", "inst1")
     assert attached(bed) == []
+    assert "disk.params:speed/0 -> 9" in bed.run("gnt-instance", "modify", "--disk", "0:modify,speed=9,name=a", "inst1")
+    [disk] = bed.config()["disks"].values()
+    assert (disk["name"], disk["params"]) == ("a", {"dir": f"{SHARED}/volumes", "speed": "9"})
+    bed.run("gnt-instance", "modify", "--disk", "0:modify,speed=default", "inst1")
+    [disk] = bed.config()["disks"].values()
+    assert disk["params"] == {"dir": f"{SHARED}/volumes"}
+    for change, sentence in (
+        ("colour=red", "Provider looped has no parameter colour: there are dir, speed"),
+        ("provider=other", "'provider' cannot be changed: there are name, mode and the provider's own parameters"),
+        ("dir=default", "the script verify for volume"),
+    ):
+        assert sentence in bed.run("gnt-instance", "modify", "--disk", f"0:modify,{change}", "inst1", expect=1)
     bed.run("gnt-instance", "modify", "--disk", f"add:size=8m,{VOLUME}", "inst1")
     assert len(volumes(bed)) == 2
     for volume in (bed.layout.shared / "volumes").glob("[a-z0-9]*"):

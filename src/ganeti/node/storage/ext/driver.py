@@ -58,6 +58,10 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """Whether another node may write too."""
 
 
+class _NotThereError(BlockDeviceError):
+    """A volume that is missing, or cannot be reached."""
+
+
 def _logical_id(new: NewDisk) -> list[Any]:
     return [new.word("provider", f"write --disk {new.index}:size=SIZE,provider=NAME"), new.name]
 
@@ -88,14 +92,12 @@ class ExternalDisks(DiskTemplate):
         there = await self.find(disk)
         if there is None:
             await self._run_create(provider, disk)
-            made = await self.find(disk)
-            if made is None or (made.size_mib is not None and made.size_mib < disk.size_mib):
-                size = "is not there" if made is None else f"has {made.size_mib} MiB"
+            if fault := await _fault_of_made(self, disk):
                 with contextlib.suppress(BlockDeviceError):
                     await self.remove(disk)
                 raise BlockDeviceError(
                     f"Provider {provider.name} says that it made volume {volume_of(disk)} of {disk.size_mib} MiB, but "
-                    f"it {size}"
+                    f"it {fault}"
                 )
         elif there.size_mib != disk.size_mib:
             raise BlockDeviceError(
@@ -143,8 +145,9 @@ class ExternalDisks(DiskTemplate):
         if provider.has("open"):
             await provider.run("open", disk, VOL_OPEN_EXCLUSIVE=str(not for_migration))
         if before is None or before.owner != owner:
-            await self._tell_owner(provider, disk, owner)
+            await _tell_owner(provider, disk, owner)
         size = await self._size(places)
+        await in_thread(self._absences.forget, volume_of(disk))
         if size is not None and size < disk.size_mib * MIB:
             raise BlockDeviceError(
                 f"Disk {volume_of(disk)} should have {disk.size_mib} MiB and provider {provider.name} attaches one of "
@@ -169,17 +172,26 @@ class ExternalDisks(DiskTemplate):
             await self.deactivate(disk)
 
     async def find(self, disk: DiskSpec) -> DiskStatus | None:
-        """A volume that cannot be attached is not there, as far as this interface can say.
+        """A volume that cannot be attached or reached is not there, as far as this interface can say.
 
         Some providers name the place where it would be without looking.
         """
-        provider = find_provider(self.world, disk)
+        try:
+            return await self.look(disk)
+        except _NotThereError:
+            return None
+
+    async def look(self, disk: DiskSpec) -> DiskStatus:
+        """As `find`, but raises `_NotThereError` with the reason."""
         async with contextlib.AsyncExitStack() as until_then:
             try:
-                places = await until_then.enter_async_context(self.users.attached(provider, disk))
-            except ScriptFailedError:
-                return None
-            size = await self._size(places)
+                places = await until_then.enter_async_context(
+                    self.users.attached(find_provider(self.world, disk), disk)
+                )
+                size = await self._size(places)
+            except ScriptFailedError as err:
+                raise _NotThereError(str(err)) from err
+        await in_thread(self._absences.forget, volume_of(disk))  # another node has made it meanwhile
         return DiskStatus(dev_path=places.path, size_mib=None if size is None else size // MIB)
 
     async def grow(self, disk: DiskSpec, amount_mib: int, *, in_use: bool = False) -> None:
@@ -242,12 +254,12 @@ class ExternalDisks(DiskTemplate):
 
     async def attach(self, provider: Provider, disk: DiskSpec) -> Places:
         places = await provider.attach(disk)
-        await in_thread(self._absences.forget, volume_of(disk))  # another node has made it meanwhile
         if places.path and await in_thread(devices.size_of, places.path) is None:
             raise ScriptFailedError(f"Provider {provider.name}: attach names {places.path}, which is not there")
         return places
 
     async def _size(self, places: Places) -> int | None:
+        """In bytes; raises `ScriptFailedError` where nothing is at the URI, or it cannot be reached."""
         if places.path:
             return await in_thread(devices.size_of, places.path)
         if _QEMU not in places.uris:
@@ -257,15 +269,8 @@ class ExternalDisks(DiskTemplate):
         try:
             done = await self.world.run(["qemu-img", "info", "--output=json", "-U", image])
         except CommandError as err:
-            raise BlockDeviceError(f"Disk {places.uris[_QEMU]} cannot be reached: {err}") from err
+            raise ScriptFailedError(f"Disk {places.uris[_QEMU]} cannot be reached: {err}") from err
         return int(msgspec.json.decode(done.stdout)["virtual-size"])
-
-    async def _tell_owner(self, provider: Provider, disk: DiskSpec, owner: str) -> None:
-        """A provider that cannot keep a note does no harm."""
-        try:
-            await provider.run("setinfo", disk, VOL_METADATA=f"originstname+{owner}")
-        except BlockDeviceError as err:
-            self.world.log(str(err))
 
     def _attached(self, disk: DiskSpec, places: Places) -> AttachedDisk:
         if disk.params.get("access") != USERSPACE:
@@ -299,3 +304,20 @@ class ExternalDisks(DiskTemplate):
             os.unlink(self._file(disk))
         except FileNotFoundError:
             return
+
+
+async def _fault_of_made(volumes: ExternalDisks, disk: DiskSpec) -> str:
+    """What is wrong with a volume whose provider says that it made it; empty for nothing."""
+    try:
+        made = await volumes.look(disk)
+    except _NotThereError as err:
+        return f"is not there, or cannot be reached: {err}"
+    return f"has {made.size_mib} MiB" if made.size_mib is not None and made.size_mib < disk.size_mib else ""
+
+
+async def _tell_owner(provider: Provider, disk: DiskSpec, owner: str) -> None:
+    """A provider that cannot keep a note does no harm."""
+    try:
+        await provider.run("setinfo", disk, VOL_METADATA=f"originstname+{owner}")
+    except BlockDeviceError as err:
+        provider.world.log(str(err))

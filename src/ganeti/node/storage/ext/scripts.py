@@ -20,6 +20,8 @@ LONG_S = 1800.0
 _LONG = ("create", "grow", "remove", "snapshot")
 _LOGGED = ("create", "grow", "remove", "setinfo", "snapshot")
 """Their output goes to a file; of the others it is read."""
+_ARGUMENTS = {"verify": ["parameters"]}
+"""Which checks are asked for, as the script of this name of an OS definition is asked."""
 _SERVING = ("attach", "open")
 """These may start what serves the volume from then on."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -66,7 +68,7 @@ class Provider:
             before = await in_thread(_length, log_path)
         try:
             done = await self.world.run(
-                [f"{self.directory}/{script}"],
+                [f"{self.directory}/{script}", *_ARGUMENTS.get(script, ())],
                 timeout_s=limit_s,
                 env=environment(disk, variables),
                 cwd=self.directory,

@@ -119,6 +119,11 @@ def test_the_os_is_checked_and_noted(ctx: FakeContext) -> None:
         ({"disks": [["modify", 0, {"size": 5}]]}, "gnt-instance grow-disk"),
         ({"disks": [["modify", 0, {"mode": "x"}]]}, "use ro or rw"),
         ({"disks": [["modify", 0, {"access": "userspace"}]]}, "access cannot be changed"),
+        ({"disks": [["modify", 0, {"pool": "fast"}]]}, "'pool' cannot be changed: there are name, mode$"),
+        (
+            {"disks": [["modify", 0, {"name": "-1"}]]},
+            "cannot be named '-1': a number alone would be taken for an index",
+        ),
         ({"disks": [["add", 0, {}]]}, "the size is missing"),
         ({"disks": [["attach", 0, {"name": "nothing"}]]}, "No disk is called 'nothing'"),
         ({"disks": [["attach", 0, {}]]}, "give one of them"),

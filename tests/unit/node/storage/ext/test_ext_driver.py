@@ -102,6 +102,11 @@ def test_what_serves_an_attached_volume_goes_on(node: OneNode, tmp_path: Path) -
         time.sleep(0.01)
 
 
+def test_the_script_verify_is_asked_for_a_check_of_the_parameters(storage: Storage) -> None:
+    storage.fault("verify", '[ "$*" = parameters ] || { echo "usage: verify CHECK..."; exit 2; }')
+    storage.call("blockdev_check_new", disks=[storage.disk()])
+
+
 def test_a_look_leaves_a_volume_as_it_was(storage: Storage) -> None:
     storage.call("blockdev_create", disk=storage.disk())
     assert storage.calls[-1] == "detach"
@@ -185,6 +190,38 @@ def test_a_provider_names_the_place_of_a_volume_without_looking_whether_it_is_th
     assert storage.call("blockdev_find", disk=storage.disk()) is None
     storage.call("blockdev_create", disk=storage.disk())
     assert storage.call("blockdev_find", disk=storage.disk()).size_mib == 4
+
+
+def test_a_provider_names_the_uri_of_a_volume_without_looking_whether_it_is_there(storage: Storage) -> None:
+    """As scripts for Ceph do, which make up the name of the image."""
+    disk = storage.disk(params={"access": "userspace"})
+    storage.fault("attach", 'echo; echo "kvm:file://$volume"; exit 0')
+    assert storage.call("blockdev_find", disk=disk) is None
+    storage.fault("create", "echo no space; exit 1")
+    with pytest.raises(BlockDeviceError, match="no space"):
+        storage.call("blockdev_create", disk=disk)
+    storage.call("blockdev_find", disk=disk)
+    storage.call("blockdev_remove", disk=disk)
+    storage.fault("create", "exit 0")
+    with pytest.raises(BlockDeviceError, match=r"it is not there, or cannot be reached: .*No such file"):
+        storage.call("blockdev_create", disk=disk)
+    (storage.top / ".fault.create").unlink()
+    storage.call("blockdev_create", disk=disk)
+    assert storage.call("blockdev_find", disk=disk).size_mib == 4
+    assert storage.call("blockdev_assemble", disk=disk, owner="web1").uri == f"file://{storage.top}/vol1"
+    (storage.top / "vol1").unlink()
+    with pytest.raises(BlockDeviceError, match="No such file"):
+        storage.call("blockdev_assemble", disk=disk, owner="web1")
+    (storage.top / "vol1").touch()  # for the removal at the end
+
+
+def test_a_volume_that_cannot_be_detached_is_not_taken_for_missing(storage: Storage) -> None:
+    storage.call("blockdev_create", disk=storage.disk())
+    storage.fault("detach", "echo busy; exit 1")
+    with pytest.raises(BlockDeviceError, match="detach for volume vol1 ended with status 1: busy"):
+        storage.call("blockdev_find", disk=storage.disk())
+    (storage.top / ".fault.detach").unlink()
+    storage.call("blockdev_assemble", disk=storage.disk(), owner="web1")
 
 
 def test_a_provider_that_says_yes_and_does_nothing_is_found_out(storage: Storage) -> None:

@@ -56,7 +56,12 @@ def check_asked(asked: DiskRequest, old: Instance, template: TemplateTraits, dis
 
 
 async def check_room(ctx: OperationContext, spec: InstanceSpec, disks: DiskChanges, template: TemplateTraits) -> None:
-    """Raise `PrerequisiteError` where a node has no room for its new disks, or cannot make them."""
+    """Raise `PrerequisiteError` where a node has no room for its new disks, or cannot make them.
+
+    Providers are asked about the new parameters of disks, too.
+    """
+    otherwise = {disk.uuid for disk in disks.told_otherwise}
+    await require_makeable(ctx, spec, [disk for disk in spec.disks if disk.uuid in otherwise])
     if not disks.created:
         return
     made = {disk.uuid for disk in disks.created}

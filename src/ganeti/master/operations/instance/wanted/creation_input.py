@@ -22,8 +22,8 @@ MAX_DISK_MIB = 2**43 - 1
 _DISK_ACCESS = (KERNELSPACE, USERSPACE)
 NAMELESS = ("", "none")
 """What is given in place of a disk's name where it is to have none."""
-_DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
-_KEYS_OF_TEMPLATES = {
+DISK_KEYS = frozenset({"size", "mode", "name", "spindles", "access", "format", "dev_type"})
+KEYS_OF_TEMPLATES = {
     "adopt": "a volume that is there already",
     "vg": "a volume group",
     "metavg": "a volume group for metadata",
@@ -130,9 +130,9 @@ def read_disk(index: int, values: Mapping[str, Any], traits: TemplateTraits, ent
 
 def _check_keys(index: int, values: Mapping[str, Any], traits: TemplateTraits) -> list[str]:
     """Refuse what the template has no use for; gives the keys that are parameters of the disk's own."""
-    for key in sorted(set(_KEYS_OF_TEMPLATES) & set(values) - set(traits.keys)):
+    for key in sorted(set(KEYS_OF_TEMPLATES) & set(values) - set(traits.keys)):
         raise PrerequisiteError(
-            f"Disk {index}: '{key}' is about {_KEYS_OF_TEMPLATES[key]}, and disks of template {traits.name} have none: "
+            f"Disk {index}: '{key}' is about {KEYS_OF_TEMPLATES[key]}, and disks of template {traits.name} have none: "
             "leave it out",
             WRONG_INPUT,
         )
@@ -142,20 +142,25 @@ def _check_keys(index: int, values: Mapping[str, Any], traits: TemplateTraits) -
             f"--disk {index}:adopt=NAME",
             WRONG_INPUT,
         )
-    known = _DISK_KEYS | set(traits.keys)
+    known = DISK_KEYS | set(traits.keys)
     own = sorted(set(values) - known)
     if own and not traits.free_keys:
         raise PrerequisiteError(
             f"Disk {index}: unknown parameter '{shown(own[0])}': there are {', '.join(sorted(known))}", WRONG_INPUT
         )
-    for key in own:
-        if not _OWN_KEY.fullmatch(key) or not isinstance(values[key], str | int | float):
+    check_own_keys(index, {key: values[key] for key in own})
+    return own
+
+
+def check_own_keys(index: int, values: Mapping[str, Any]) -> None:
+    """Refuse what no provider can have as a parameter."""
+    for key, value in values.items():
+        if not _OWN_KEY.fullmatch(key) or not isinstance(value, str | int | float):
             raise PrerequisiteError(
-                f"Disk {index}: '{shown(key)}={shown(str(values[key]))}' cannot be a parameter of a provider: its name "
-                "has letters, digits and the characters _ -, and its value is text",
+                f"Disk {index}: '{shown(key)}={shown(str(value))}' cannot be a parameter of a provider: its name has "
+                "letters, digits and the characters _ -, and its value is text",
                 WRONG_INPUT,
             )
-    return own
 
 
 def _size(index: int, values: Mapping[str, Any]) -> int:

@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from ganeti.base import names
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
-from ganeti.master.operations.instance.wanted.creation_input import MAX_DISKS, NAMELESS, read_disk
+from ganeti.master.operations.instance.wanted.creation_input import (
+    DISK_KEYS,
+    KEYS_OF_TEMPLATES,
+    MAX_DISKS,
+    NAMELESS,
+    check_own_keys,
+    read_disk,
+)
 from ganeti.master.operations.instance.wanted.disk_places import place_disks
 from ganeti.master.operations.instance.wanted.nics import MAX_NICS, TakenMacs, changed_nic, check_device_names, new_nic
 from ganeti.master.operations.parameters import NicInput, Values
@@ -25,7 +32,9 @@ RequestedChange = list[int | str | Values]
 index for a change of values."""
 NIC_ACTIONS = ("add", "modify", "remove")
 DISK_ACTIONS = ("add", "attach", "detach", "modify", "remove")
-_CHANGEABLE = ("name", "mode")
+CHANGEABLE = ("name", "mode")
+_WITHOUT = "default"
+"""What is given in place of a provider's parameter that the disk is to have no more."""
 
 
 class Device(Protocol):
@@ -164,6 +173,8 @@ class DiskChanges:
     told: list[DeviceReport]
     created: tuple[Disk, ...] = ()
     removed: tuple[Disk, ...] = ()
+    told_otherwise: tuple[Disk, ...] = ()
+    """Those whose provider gets other parameters."""
 
 
 def change_disks(
@@ -178,7 +189,7 @@ def change_disks(
     instance_name: str,
 ) -> DiskChanges:
     """Carry the changes out one after another; new disks are placed below *directory*."""
-    known = {disk.uuid for disk in before}
+    known = {disk.uuid: disk.params for disk in before}
     attached: set[str] = set()
     now, told, removed = list(before), [], []
     for change in changes:
@@ -211,8 +222,9 @@ def change_disks(
     return DiskChanges(
         [replace(disk, iv_name=f"disk/{index}") for index, disk in enumerate(now)],
         told,
-        tuple(disk for disk in now if disk.uuid not in known | attached),
+        tuple(disk for disk in now if disk.uuid not in known and disk.uuid not in attached),
         tuple(removed),
+        tuple(disk for disk in now if disk.uuid in known and disk.params != known[disk.uuid]),
     )
 
 
@@ -225,6 +237,7 @@ def _refuse_adoption(index: int, values: Mapping[str, Any]) -> None:
 
 
 def _changed_disk(index: int, disk: Disk, values: Mapping[str, Any], traits: TemplateTraits) -> Disk:
+    own = {key: value for key, value in values.items() if key not in DISK_KEYS and key not in KEYS_OF_TEMPLATES}
     for key in values:
         if key == "size":
             raise PrerequisiteError(
@@ -232,21 +245,27 @@ def _changed_disk(index: int, disk: Disk, values: Mapping[str, Any], traits: Tem
             )
         if key == "access":
             raise PrerequisiteError(
-                f"Disk {index}: access cannot be changed: the hypervisor opens the disks of template {traits.name} in "
-                "one way only; leave access out",
+                f"Disk {index}: access cannot be changed: it is chosen when a disk is made; leave access out",
                 WRONG_INPUT,
             )
-        if key not in _CHANGEABLE:
+        if key not in CHANGEABLE and not (traits.free_keys and key in own):
+            also = " and the provider's own parameters" if traits.free_keys else ""
             raise PrerequisiteError(
-                f"Disk {index}: '{key}' cannot be changed: there are {', '.join(_CHANGEABLE)}", WRONG_INPUT
+                f"Disk {index}: '{names.shown(key)}' cannot be changed: there are {', '.join(CHANGEABLE)}{also}",
+                WRONG_INPUT,
             )
+    check_own_keys(index, own)
     mode = values.get("mode", disk.mode)
     if mode not in ("ro", "rw"):
         raise PrerequisiteError(f"Disk {index}: access mode '{mode}' is unknown: use ro or rw", WRONG_INPUT)
     name = values.get("name", disk.name)
     if not isinstance(name, str | None):
         raise PrerequisiteError(f"Disk {index}: its name must be text, not {name}", WRONG_INPUT)
-    return replace(disk, mode=mode, name=None if name in NAMELESS else name)
+    params = disk.params
+    if own:
+        kept = {key: value for key, value in (params or {}).items() if key not in own}
+        params = kept | {key: value for key, value in own.items() if value != _WITHOUT}
+    return replace(disk, mode=mode, name=None if name in NAMELESS else name, params=params)
 
 
 def _detached(

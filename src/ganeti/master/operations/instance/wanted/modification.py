@@ -128,9 +128,7 @@ class ModificationReport:
         now = {*taken, "runtime_memory", "primary_node", "admin_state", "disk_template"}
         now |= {"be/auto_balance", "be/always_failover", "be/minmem", "be/spindle_use"}
         later = [
-            told
-            for told in self.disks
-            if (set(told.keys) != {"name"} if told.action == "modify" else not self.disks_plugged)
+            told for told in self.disks if ("mode" in told.keys if told.action == "modify" else not self.disks_plugged)
         ]
         return bool((self.nics and not self.nics_plugged) or later) or any(
             name not in now for name, _ in self.parameters
@@ -153,7 +151,9 @@ def _disk_lines(told: device_changes.DeviceReport, disk: Disk | None) -> list[tu
     if disk is None or told.action in ("remove", "detach"):
         return [(f"disk/{told.index}", told.action)]
     if told.action == "modify":
-        return [(f"disk.{key}/{told.index}", getattr(disk, key)) for key in told.keys]
+        own = [key for key in told.keys if key not in device_changes.CHANGEABLE]
+        lines = [(f"disk.{key}/{told.index}", getattr(disk, key)) for key in told.keys if key not in own]
+        return lines + [(f"disk.params:{key}/{told.index}", (disk.params or {}).get(key, "default")) for key in own]
     return [(f"disk/{told.index}", f"{told.action}:size={disk.size},mode={disk.mode}")]
 
 

@@ -32,7 +32,7 @@ def check_device_names(kind: str, given: Sequence[Any]) -> None:
     for index, name in enumerate(given):
         if name is None:
             continue
-        if str(name).isdigit():
+        if str(name).removeprefix("-").isdigit():
             raise PrerequisiteError(
                 f"{kind.capitalize()} {index} cannot be named '{name}': a number alone would be taken for an index",
                 WRONG_INPUT,

@@ -21,8 +21,9 @@ from ganeti.model.node_requests import AttachedDisk, DiskSpec
 from ganeti.model.parameters import Parameter
 from ganeti.model.templates import TEMPLATES
 from ganeti.model.traits import KERNELSPACE, USERSPACE
-from ganeti.node.storage import devices
+from ganeti.node.storage import devices, shown
 from ganeti.node.storage.ext.absences import Absences
+from ganeti.node.storage.ext.paths import QEMU, as_path
 from ganeti.node.storage.ext.scripts import (
     Places,
     Provider,
@@ -38,8 +39,6 @@ from ganeti.node.storage.uris import block_options
 from ganeti.ports.node_world import NodeWorld
 from ganeti.system.files import read_if_there, write_atomically
 
-_QEMU = "kvm"
-"""The hypervisor that takes URIs."""
 ACCESS = Parameter(
     "access",
     "string",
@@ -135,6 +134,7 @@ class ExternalDisks(DiskTemplate):
 
     async def activate(self, disk: DiskSpec, owner: str, *, for_migration: bool = False) -> AttachedDisk:
         provider = find_provider(self.world, disk)
+        await shown.hide(self.world, disk.uuid)
         async with self.users.turn(disk):
             try:
                 places = await self.attach(provider, disk)
@@ -156,6 +156,7 @@ class ExternalDisks(DiskTemplate):
         return self._attached(disk, places)
 
     async def deactivate(self, disk: DiskSpec) -> None:
+        await shown.hide(self.world, disk.uuid)
         if await in_thread(self._read, disk) is None:
             return
         provider = find_provider(self.world, disk)
@@ -216,22 +217,20 @@ class ExternalDisks(DiskTemplate):
         provider = find_provider(self.world, disk)
         async with self.users.attached(provider, disk) as places:
             size = await self._size(places)
-            if not places.path:
-                raise BlockDeviceError(f"Disk {volume_of(disk)} cannot be wiped: it has no block device on this node")
             if offset_mib < 0 or size_mib < 0 or size is None or (offset_mib + size_mib) * MIB > size:
                 raise BlockDeviceError(
                     f"Disk {volume_of(disk)} cannot be wiped from {offset_mib} to {offset_mib + size_mib} MiB: it has "
                     "not so many"
                 )
-            await in_thread(devices.write_zeros, places.path, offset_mib * MIB, size_mib * MIB)
+            async with as_path(self.world, disk, places) as path:
+                await in_thread(devices.write_zeros, path, offset_mib * MIB, size_mib * MIB)
 
     async def as_file(self, attached: AttachedDisk) -> AttachedDisk:
-        if not attached.path:
-            raise BlockDeviceError(
-                f"Disk {volume_of(attached.spec)} has no block device on this node, which OS scripts need: let the "
-                "provider's attach print one"
-            )
-        return attached
+        """One without a block device is shown as a file until it is opened for a guest, or closed."""
+        if attached.path or attached.blockdev is None:
+            return attached
+        path = await shown.show(self.world, attached.spec.uuid, attached.blockdev)
+        return AttachedDisk(spec=attached.spec, path=path, uri=attached.uri)
 
     def snapshots(self) -> Snapshots:
         return VolumeSnapshots(self)
@@ -262,14 +261,14 @@ class ExternalDisks(DiskTemplate):
         """In bytes; raises `ScriptFailedError` where nothing is at the URI, or it cannot be reached."""
         if places.path:
             return await in_thread(devices.size_of, places.path)
-        if _QEMU not in places.uris:
+        if QEMU not in places.uris:
             return None
-        options = block_options(places.uris[_QEMU])
+        options = block_options(places.uris[QEMU])
         image = "json:" + msgspec.json.encode({"driver": "raw", "file": options}).decode()
         try:
             done = await self.world.run(["qemu-img", "info", "--output=json", "-U", image])
         except CommandError as err:
-            raise ScriptFailedError(f"Disk {places.uris[_QEMU]} cannot be reached: {err}") from err
+            raise ScriptFailedError(f"Disk {places.uris[QEMU]} cannot be reached: {err}") from err
         return int(msgspec.json.decode(done.stdout)["virtual-size"])
 
     def _attached(self, disk: DiskSpec, places: Places) -> AttachedDisk:
@@ -279,11 +278,11 @@ class ExternalDisks(DiskTemplate):
                     f"Disk {volume_of(disk)} has no block device on this node: use access=userspace, which provider "
                     f"{disk.logical_id[0]} offers for {', '.join(sorted(places.uris))}"
                 )
-            return AttachedDisk(spec=disk, path=places.path, uri=places.uris.get(_QEMU, ""))
-        uri = places.uris.get(_QEMU)
+            return AttachedDisk(spec=disk, path=places.path, uri=places.uris.get(QEMU, ""))
+        uri = places.uris.get(QEMU)
         if uri is None:
             raise BlockDeviceError(
-                f"Disk {volume_of(disk)}: provider {disk.logical_id[0]} offers no URI for {_QEMU}: use "
+                f"Disk {volume_of(disk)}: provider {disk.logical_id[0]} offers no URI for {QEMU}: use "
                 "access=kernelspace"
             )
         return AttachedDisk(spec=disk, path=places.path, uri=uri, blockdev=block_options(uri))

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from ganeti.base.errors import BlockDeviceError
 from ganeti.model.node_calls.disks import DiskStatus, Snapshot
 from ganeti.model.node_requests import DiskSpec
-from ganeti.node.storage.ext.scripts import Places, Provider, ScriptFailedError, find_provider, volume_of
+from ganeti.node.storage.ext.paths import as_path
+from ganeti.node.storage.ext.scripts import Provider, ScriptFailedError, find_provider, volume_of
 from ganeti.node.storage.ext.users import VolumeUsers
 from ganeti.node.storage.image_io import MIB, in_thread
 from ganeti.node.storage.interface import Snapshots
@@ -76,11 +77,16 @@ class VolumeSnapshots(Snapshots):
         if name not in disk.snapshots:
             raise BlockDeviceError(f"Disk {disk.index} has no snapshot {name}")
         await self.check_revert(disk, name)
-        provider, kept = find_provider(self._volumes.world, disk), kept_as(disk, name)
+        world, users = self._volumes.world, self._volumes.users
+        provider, kept = find_provider(world, disk), kept_as(disk, name)
         try:
-            users = self._volumes.users
-            async with users.attached(provider, kept) as source, users.attached(provider, disk) as target:
-                await in_thread(_put_back, _path(kept, source), _path(disk, target), disk.size_mib * MIB)
+            async with (
+                users.attached(provider, kept) as old,
+                users.attached(provider, disk) as new,
+                as_path(world, kept, old) as source,
+                as_path(world, disk, new) as target,
+            ):
+                await in_thread(_put_back, source, target, disk.size_mib * MIB)
         except ScriptFailedError as err:
             raise BlockDeviceError(f"Snapshot {name} of disk {disk.index} cannot be reached: {err}") from err
         except OSError as err:
@@ -106,14 +112,6 @@ class VolumeSnapshots(Snapshots):
             if await self._volumes.find(kept) is None:  # two scripts say so: the undo has nothing to remove
                 await in_thread(self._volumes.note_absence, kept)
             raise
-
-
-def _path(disk: DiskSpec, places: Places) -> str:
-    if not places.path:
-        raise BlockDeviceError(
-            f"Volume {volume_of(disk)} has no block device on this node, which going back to a snapshot needs"
-        )
-    return places.path
 
 
 def kept_as(disk: DiskSpec, name: str) -> DiskSpec:

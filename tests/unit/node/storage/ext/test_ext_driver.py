@@ -369,3 +369,25 @@ def test_a_disk_in_use_does_not_go_back(storage: Storage) -> None:
         storage.call("instance_snapshot_revert", instance=instance, name="one")
     storage.call("blockdev_shutdown", disk=storage.disk())
     storage.call("instance_snapshot_remove", instance=instance, name="one")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="volumes are shown as files by FUSE")
+def test_a_volume_without_a_block_device_is_a_file_for_programs_that_know_no_uri(storage: Storage) -> None:
+    """An OS definition, a conversion and wiping write to it; the disk goes back to its snapshot."""
+    storage.fault("attach", '[ -e "$volume" ] || exit 1; echo; echo "kvm:file://$volume"; exit 0')
+    disk = replace(kept(storage, "one"), params=storage.disk(params={"access": "userspace"}).params)
+    storage.call("blockdev_create", disk=replace(disk, snapshots={}))
+    source = disk_spec("sharedfile", size_mib=4)
+    storage.call("blockdev_create", disk=source)
+    Path(storage.node.paths.under(source.logical_id[1])).write_bytes(b"first".ljust(4 * MIB, b"."))
+    storage.call("blockdev_convert", source=source, target=disk, owner="web1")
+    storage.call("blockdev_shutdown", disk=disk)
+    volume, instance = storage.top / "vol1", instance_spec(disks=[disk])
+    assert volume.read_bytes().startswith(b"first.")
+    storage.call("instance_snapshot_take", instance=instance, name="one")
+    storage.call("blockdev_wipe", disk=disk, offset_mib=0, size_mib=4)
+    assert not any(volume.read_bytes())
+    storage.call("instance_snapshot_revert", instance=instance, name="one")
+    assert volume.read_bytes().startswith(b"first.")
+    assert not os.listdir(f"{storage.node.paths.run_dir}/shown")
+    storage.call("instance_snapshot_remove", instance=instance, name="one")

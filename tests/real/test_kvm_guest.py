@@ -215,3 +215,18 @@ def test_a_running_guest_sees_its_disk_grow(lab: Lab, node: LabNode, image_forma
     node.call("resize_disk", name=NAME, disk=disk, size_mib=size_mib)
     node.wait_beats(NAME)
     node.call("stop", name=NAME, timeout_s=0)
+
+
+def test_a_disk_that_the_guest_only_reads_or_does_not_have_grows_for_its_next_start(lab: Lab, node: LabNode) -> None:
+    read, absent = lab.disk(NAME, 1, 8), lab.disk(NAME, 2, 8)
+    read = msgspec.structs.replace(read, spec=msgspec.structs.replace(read.spec, mode="ro"))
+    node.call("start", spec=lab.instance(NAME), disks=[*lab.disks(NAME), read])
+    try:
+        for disk in (read, absent):
+            os.truncate(disk.path, 16 * 1024 * 1024)
+            node.call("resize_disk", name=NAME, disk=disk, size_mib=16)
+            with pytest.raises(HypervisorError, match="its guest cannot write it: shut the instance down"):
+                qcow2 = msgspec.structs.replace(disk, image_format="qcow2")
+                node.call("resize_disk", name=NAME, disk=qcow2, size_mib=32)
+    finally:
+        node.call("stop", name=NAME, timeout_s=0)

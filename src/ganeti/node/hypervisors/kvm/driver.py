@@ -219,18 +219,20 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
         record.write(self.places, msgspec.structs.replace(known, memory_mib=memory_mib))
 
     async def resize_disk(self, name: str, disk: AttachedDisk, size_mib: int) -> None:
+        """A disk that the guest only reads, or does not have yet, has its new size when the guest is started again."""
         guest, known = self._running(name)
         identity = next((place.node_name for place in known.disks if place.uuid == disk.spec.uuid), None)
-        if identity is None:
-            raise HypervisorError(f"Disk {disk.spec.index} of {name} is not in the running guest: start it again first")
         async with Qmp(self.places.socket(guest.name, "qmp")) as qmp:
+            found = None
             if known.is_adopted:  # the node has no name, and the drive has the device's
-                found = await qmp.execute("query-block")
-                image = next(one["inserted"]["image"] for one in found if one["device"] == identity)
-            else:
+                blocks = await qmp.execute("query-block")
+                found = next((one["inserted"] for one in blocks if one["device"] == identity), None)
+            elif identity is not None:
                 nodes = await qmp.execute("query-named-block-nodes", {"flat": True})
-                image = next(node["image"] for node in nodes if node.get("node-name") == identity)
-            if image["virtual-size"] < size_mib * _MIB:
+                found = next(node for node in nodes if node.get("node-name") == identity)
+            if found is None or found["ro"]:
+                _require_grown(name, disk)
+            elif found["image"]["virtual-size"] < size_mib * _MIB:
                 if disk.blockdev is not None:  # a read connects it again, and its server tells the new size
                     await qmp.execute("human-monitor-command", {"command-line": f'qemu-io {identity} "read 0 512"'})
                 named = {"device" if known.is_adopted else "node-name": identity}
@@ -435,3 +437,12 @@ class KvmHypervisor(Hypervisor, ChecksProcessors):
 def _ended(name: str) -> RunningInstance:
     """A guest that was shut down from inside, and whose process has ended."""
     return RunningInstance(name=name, memory_mib=0, vcpus=0, state=SHUTDOWN)
+
+
+def _require_grown(name: str, disk: AttachedDisk) -> None:
+    """Raise `HypervisorError` for an image that only QEMU could have made larger."""
+    if disk.image_format != "raw":
+        raise HypervisorError(
+            f"Disk {disk.spec.index} of {name} has the format {disk.image_format} and its guest cannot write it: shut "
+            f"the instance down to let it grow (gnt-instance shutdown {name})"
+        )

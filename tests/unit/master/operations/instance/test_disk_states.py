@@ -127,6 +127,16 @@ def test_a_running_guest_is_told(ctx: FakeContext) -> None:
     assert seen == [(36, True), wanted]
 
 
+def test_of_a_disk_that_the_guest_only_reads_its_next_start_is_told(ctx: FakeContext) -> None:
+    config, before = ctx.config.config, disk(ctx)
+    config.put("disks", before.uuid, replace(before, mode="ro"))
+    ctx.nodes.handlers["instance_info"] = lambda name, instance: RUNS
+    sizes(ctx, before.size + 36)
+    grow(ctx, 36)
+    assert disk(ctx).size == before.size + 36
+    assert any("only reads disk 0, and sees its new size when it is started again" in line for line in ctx.log.lines)
+
+
 def test_what_a_guest_may_have_written_is_not_wiped(ctx: FakeContext) -> None:
     """A volume is made of whole extents, so it may be larger than its disk."""
     config, before = ctx.config.config, disk(ctx).size

@@ -150,6 +150,10 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
             await wipe(ctx, disks.primary, grown, from_mib=used_mib)
         if running is not None:
             await ask(ctx.nodes, spec.primary_node_uuid, InstanceResizeDisk(instance=spec, disk=grown))
+            if disk.mode == "ro":
+                ctx.log.info(
+                    f"{spec.name} only reads disk {disk.index}, and sees its new size when it is started again"
+                )
         status = await ask(ctx.nodes, spec.primary_node_uuid, BlockdevFind(disk=disk))
         if status is None or (status.size_mib or 0) < checked.size_mib:
             raise ExecutionError(

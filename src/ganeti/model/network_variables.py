@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How a network is told to scripts: the same variables for hooks and for scripts of an OS (protocols, 8 and 10)."""
+"""How a network is told to scripts: the same for hooks, an OS and the connection of NICs (protocols, 8 and 10)."""
 
 from collections.abc import Mapping
 from typing import Any

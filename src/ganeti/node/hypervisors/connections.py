@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ganeti.base.errors import CommandError, HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.model.communication import METADATA_ADDRESS, is_communication
+from ganeti.model.network_variables import network_variables
 from ganeti.model.node_requests import NicSpec
 from ganeti.node.hypervisors import switch
 from ganeti.ports.node_world import NodeWorld
@@ -272,9 +273,8 @@ async def _run_script(
     }
     if nic.mode == "bridged":
         env["BRIDGE"] = nic.link
-    for key, value in (nic.network or {}).items():
-        text = " ".join(str(part) for part in value) if isinstance(value, list) else value
-        env[f"NETWORK_{key.upper()}"] = "" if text is None else str(text)
+    if nic.network is not None:
+        env |= network_variables(nic.network)
     try:
         await world.run([script], env=env, timeout_s=60, leaves_background=True)
     except CommandError as err:

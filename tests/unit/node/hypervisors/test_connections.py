@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.fakes.one_node import OneNode
 
 from ganeti.base.errors import HypervisorError
@@ -21,6 +22,45 @@ from ganeti.node.hypervisors.switch import vlans_of
 def bridged(vlan: str) -> NicSpec:
     nic: dict[str, Any] = {"index": 0, "uuid": "nic", "mac": "aa:00:00:00:00:01", "mode": "bridged", "link": "br0"}
     return NicSpec(**nic, vlan=vlan, ip=None, name=None, network=None)
+
+
+def test_the_script_is_told_of_the_network_as_hooks_are(node: OneNode, tmp_path: Path) -> None:
+    script = node.program("/etc/ganeti/kvm-vif-bridge", f"env >{tmp_path}/told")
+    network = {
+        "name": "lan",
+        "uuid": "u1",
+        "network": "192.0.2.0/24",
+        "gateway": "192.0.2.1",
+        "network6": "2001:db8::/64",
+        "gateway6": None,
+        "mac_prefix": "aa:bb:cc",
+        "tags": ["a", "b"],
+        "serial_no": 3,
+    }
+    nic = replace(bridged(".5"), network=network, ip="192.0.2.7", name="front")
+    asyncio.run(connections.connect(node.state.world, str(script), "web1", ["t1", "t2"], nic, "tap7"))
+    told = dict(line.split("=", 1) for line in (tmp_path / "told").read_text().splitlines())
+    assert {name: value for name, value in told.items() if name not in ("PATH", "PWD", "_", "SHLVL")} == {
+        "INSTANCE": "web1",
+        "INTERFACE": "tap7",
+        "INTERFACE_INDEX": "0",
+        "INTERFACE_NAME": "front",
+        "INTERFACE_UUID": "nic",
+        "MAC": "aa:00:00:00:00:01",
+        "IP": "192.0.2.7",
+        "MODE": "bridged",
+        "LINK": "br0",
+        "BRIDGE": "br0",
+        "VLAN": ".5",
+        "TAGS": "t1 t2",
+        "NETWORK_NAME": "lan",
+        "NETWORK_UUID": "u1",
+        "NETWORK_SUBNET": "192.0.2.0/24",
+        "NETWORK_GATEWAY": "192.0.2.1",
+        "NETWORK_SUBNET6": "2001:db8::/64",
+        "NETWORK_MAC_PREFIX": "aa:bb:cc",
+        "NETWORK_TAGS": "a b",
+    }
 
 
 class Attributes(dict[str, Any]):

@@ -220,7 +220,10 @@ def test_a_running_guest_sees_its_disk_grow(lab: Lab, node: LabNode, image_forma
 def test_a_disk_that_the_guest_only_reads_or_does_not_have_grows_for_its_next_start(lab: Lab, node: LabNode) -> None:
     read, absent = lab.disk(NAME, 1, 8), lab.disk(NAME, 2, 8)
     read = msgspec.structs.replace(read, spec=msgspec.structs.replace(read.spec, mode="ro"))
-    node.call("start", spec=lab.instance(NAME), disks=[*lab.disks(NAME), read])
+    spec = lab.instance(NAME)
+    node.call(
+        "start", spec=msgspec.structs.replace(spec, disks=[*spec.disks, read.spec]), disks=[*lab.disks(NAME), read]
+    )
     try:
         for disk in (read, absent):
             os.truncate(disk.path, 16 * 1024 * 1024)

@@ -51,6 +51,8 @@ def check_values(hvparams: dict[str, Any]) -> None:
     """Contradictions that hold on every node."""
     _check_display(hvparams)
     _check_disks(hvparams)
+    if {"multifd", "postcopy-ram"} <= set(capabilities_of(hvparams)):
+        raise HypervisorError("migration_caps cannot have multifd and postcopy-ram: the migrations would fail; use one")
     if hvparams["security_model"] == "user" and not hvparams["security_domain"]:
         raise HypervisorError("security_model=user needs the name of the user in security_domain")
     if hvparams["security_model"] != "user" and hvparams["security_domain"]:

@@ -90,6 +90,7 @@ def test_a_wrong_value_is_refused_with_what_would_be_right(name: str, value: Any
         ({"disk_aio": "native", "disk_cache": "writeback"}, "disk_cache=none"),
         ({"usb_devices": "printer"}, "host:BUS.ADDRESS"),
         ({"soundhw": "theremin"}, "ac97"),
+        ({"migration_caps": "postcopy-ram:xbzrle:multifd"}, "cannot have multifd and postcopy-ram"),
         ({"kvm_extra": "-name 'open"}, "as in a shell"),
     ],
 )

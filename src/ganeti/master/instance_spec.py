@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """From the configuration to what a node is told: instances with every parameter filled."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -134,3 +135,8 @@ def instance_size(
 def bare(spec: InstanceSpec) -> InstanceSpec:
     """The spec without OS parameters: what is written into undo records holds no secret."""
     return replace(spec, osparams={}, osparams_private={})
+
+
+def with_secrets(spec: InstanceSpec, secret: Mapping[str, Any] | None) -> InstanceSpec:
+    """The spec with parameters for one run of scripts, which count before those that the instance keeps."""
+    return replace(spec, osparams_private=spec.osparams_private | dict(secret or {}))

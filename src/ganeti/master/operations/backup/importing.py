@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import UNKNOWN_ENTITY, WRONG_INPUT, WRONG_STATE, PrerequisiteError
 from ganeti.base.names import instance_name_fault, shown
+from ganeti.master.instance_spec import with_secrets
 from ganeti.master.operations.backup.between_nodes import BetweenNodes
 from ganeti.master.operations.backup.dumps import check_compression, require_compression
 from ganeti.master.operations.backup.transfers import Dump
@@ -153,7 +154,7 @@ async def import_disks(
     plan = plan_of(ctx, spec)
     await push_undo(ctx, plan.open())
     await open_disks(ctx, plan)
-    full = replace(spec, osparams=spec.osparams | secret)
+    full = with_secrets(spec, secret)
     if spec.os.partition("+")[0] != source.export.os.partition("+")[0]:
         ctx.log.warning(
             f"The dumps were made by OS '{source.export.os}' and are read by '{spec.os}', as was asked for: look "

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ganeti.base.errors import WRONG_INPUT, GanetiError, PrerequisiteError
 from ganeti.base.names import instance_name_fault, shown
+from ganeti.master.instance_spec import with_secrets
 from ganeti.master.operations.backup.dumps import check_compression
 from ganeti.master.operations.backup.transfers import (
     KEY_VALID_S,
@@ -103,7 +104,7 @@ class Reception:
         await ctx.undo.push(removing_key(self._key, self._node, spec.primary_node))
         make = TransferKeyMake(name=self._key, owner=f"import of {spec.uuid}", validity_s=KEY_VALID_S)
         made = await ask(ctx.nodes, self._node, make)
-        full = replace(spec, osparams=spec.osparams | secret)
+        full = with_secrets(spec, secret)
         domain_secret = ctx.master.domain_secret()
         bind = ctx.config.view().node(self._node).primary_ip
         waiting = []

@@ -68,10 +68,21 @@ def test_another_os_with_parameters_for_this_time(ctx: FakeContext) -> None:
     assert (asked["name"], asked["force_variant"]) == ("debian+bookworm", True)
     assert asked["params"] == {"size": "2", "key": "k", "password": "p"}
     assert (asked["reinstall"], asked["instance"].os) == (True, "debian+bookworm")
-    assert asked["instance"].osparams == {"size": "2", "password": "p"}
+    assert asked["instance"].osparams == {"size": "2"}
+    assert asked["instance"].osparams_private == {"key": "k", "password": "p"}
     instance = ctx.config.view().find_instance("web1")
     assert (instance.os, instance.osparams) == ("debian+bookworm", {"size": "1", "lang": "de"})
     assert "* changing the OS from 'noop+default' to 'debian+bookworm'..." in ctx.lines
+
+
+def test_the_script_gets_the_secret_that_was_checked_where_the_instance_keeps_a_private_one(ctx: FakeContext) -> None:
+    change(ctx, osparams={"password": "public"}, osparams_private={"password": "kept"})
+    asked: dict[str, Any] = {}
+    ctx.nodes.handlers["os_validate"] = lambda _, **arguments: asked.update(arguments) or FOUND
+    ctx.nodes.handlers["instance_os_add"] = lambda name, **arguments: asked.update(arguments)
+    reinstall(ctx, osparams_secret={"password": "for this time"})
+    given = asked["instance"].osparams | asked["instance"].osparams_private
+    assert given["password"] == asked["params"]["password"] == "for this time"
 
 
 def test_a_failed_script_leaves_the_former_os_in_the_configuration(ctx: FakeContext) -> None:

@@ -4,9 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from ganeti.base.errors import ParameterError, PrerequisiteError
+from ganeti.master.instance_spec import with_secrets
 from ganeti.master.operations.instance.disks.disk_steps import open_disks, plan_of, push_undo
 from ganeti.master.operations.instance.existing import wrong_input
 from ganeti.master.operations.instance.os.helper_installation import (
@@ -52,7 +51,7 @@ async def validate_os(
     """
     if not spec.os:
         return
-    params = spec.osparams | spec.osparams_private | dict(secret or {})
+    params = spec.osparams | with_secrets(spec, secret).osparams_private
     params.pop(OS_IMAGE, None)
     request = OsValidate(name=spec.os, params=params, force_variant=force_variant)
     try:
@@ -97,7 +96,7 @@ async def install_os(
             ctx.nodes,
             spec.primary_node_uuid,
             InstanceOsAdd(
-                instance=replace(spec, osparams=spec.osparams | dict(secret or {})),
+                instance=with_secrets(spec, secret),
                 reinstall=reinstall,
                 debug=debug,
                 token=token,

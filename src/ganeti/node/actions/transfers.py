@@ -129,7 +129,7 @@ async def _source(node: NodeState, asked: TransferSend) -> list[AttachedDisk]:
 
 
 def _program(prepared: Prepared, token: str, *, tells_size: bool = False) -> Program:
-    output.begin(token, prepared.log_path)
+    output.begin(token, prepared.log_path, prepared.hidden)
     return Program(
         argv=prepared.argv, env=prepared.env, cwd=prepared.cwd, log_path=prepared.log_path, tells_size=tells_size
     )

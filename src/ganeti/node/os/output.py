@@ -3,41 +3,61 @@
 
 A job names the run by a token before it begins. Only the way to the log is kept, and only by this daemon: a script ends
 with it.
+
+A job's messages have more readers than the log on the node: values of private and secret parameters are hidden in them,
+which a script shows by `set -x`, say.
 """
 
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ganeti.model.node_calls.scripts import Said
 
 PIECE_BYTES = 64 * 1024
 LONGEST_LINE = 500
 _KEPT = 200
-_logs: dict[str, tuple[str, int]] = {}
-"""Path of the log of each run, by its token, and where the run begins in it: runs of one second share a log."""
+_SHORTEST_HIDDEN = 4
+"""What is shorter may be a part of any word."""
 
 
-def begin(token: str, log_path: str) -> None:
-    """Remember where a run writes to."""
+@dataclass(frozen=True)
+class _Run:
+    log_path: str
+    begun_at: int
+    """Where the run begins in its log: runs of one second share one."""
+    hidden: tuple[str, ...]
+
+
+_NO_RUN = _Run("", 0, ())
+_runs: dict[str, _Run] = {}
+"""By token."""
+
+
+def begin(token: str, log_path: str, hidden: Iterable[str] = ()) -> None:
+    """Remember where a run writes to, and what of it is to be hidden."""
     if token:
-        while len(_logs) >= _KEPT:
-            del _logs[next(iter(_logs))]
-        _logs[token] = (log_path, os.path.getsize(log_path) if os.path.exists(log_path) else 0)
+        while len(_runs) >= _KEPT:
+            del _runs[next(iter(_runs))]
+        begun_at = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+        _runs[token] = _Run(log_path, begun_at, tuple(hidden))
 
 
 def said(token: str, offset: int) -> Said:
     """Whole lines that were written after *offset*; a last one without an end counts when nothing follows it."""
-    path, begun_at = _logs.get(token, ("", 0))
+    run = _runs.get(token, _NO_RUN)
+    path = run.log_path
     if not path:
         return Said(lines=[], offset=offset)
     try:
         with open(path, "rb") as log:
-            data = os.pread(log.fileno(), PIECE_BYTES, begun_at + offset)
+            data = os.pread(log.fileno(), PIECE_BYTES, run.begun_at + offset)
     except OSError:
         return Said(lines=[], offset=offset, log=path)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == PIECE_BYTES:  # a line without an end
         end = len(data)
-    lines = [_shown(line) for line in data[:end].decode("utf-8", "replace").splitlines()]
+    lines = [_shown(line, run) for line in data[:end].decode("utf-8", "replace").splitlines()]
     return Said(lines=[line for line in lines if line], offset=offset + end, log=path)
 
 
@@ -46,13 +66,22 @@ def rest(token: str, offset: int) -> Said:
     found = said(token, offset)
     if found.lines or not found.log:
         return found
-    path, begun_at = _logs[token]
-    with open(path, "rb") as log:
-        data = os.pread(log.fileno(), PIECE_BYTES, begun_at + offset)
-    last = _shown(data.decode("utf-8", "replace"))
+    run = _runs[token]
+    with open(run.log_path, "rb") as log:
+        data = os.pread(log.fileno(), PIECE_BYTES, run.begun_at + offset)
+    last = _shown(data.decode("utf-8", "replace"), run)
     return Said(lines=[last] if last else [], offset=offset + len(data), log=found.log)
 
 
-def _shown(line: str) -> str:
-    text = "".join(each if each.isprintable() else " " for each in line).rstrip()
+def without(hidden: Iterable[str], text: str) -> str:
+    """The *text* with each line of the *hidden* values as ``<redacted>``."""
+    lines = {line.strip() for value in hidden for line in value.splitlines()}
+    for line in sorted(lines, key=lambda each: (-len(each), each)):
+        if len(line) >= _SHORTEST_HIDDEN:
+            text = text.replace(line, "<redacted>")
+    return text
+
+
+def _shown(line: str, run: _Run) -> str:
+    text = "".join(each if each.isprintable() else " " for each in without(run.hidden, line)).rstrip()
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"

@@ -49,6 +49,8 @@ class Prepared:
     env: dict[str, str]
     cwd: str
     log_path: str
+    hidden: tuple[str, ...]
+    """Values that only the log on the node may show."""
 
 
 VERIFY_TIMEOUT_S = 60.0
@@ -202,7 +204,7 @@ async def _run(
 ) -> None:
     streams = streams or Streams()
     prepared = _prepared(world, script, word, instance, disks, extra, debug)
-    output.begin(token, prepared.log_path)
+    output.begin(token, prepared.log_path, prepared.hidden)
     try:
         await world.run(
             prepared.argv,
@@ -215,7 +217,8 @@ async def _run(
             script_fd=streams.size_fd,
         )
     except CommandError as err:
-        raise ExecutionError(f"OS {script} script of {instance.os} failed for {instance.name}: {err}") from err
+        said = output.without(prepared.hidden, str(err))
+        raise ExecutionError(f"OS {script} script of {instance.os} failed for {instance.name}: {said}") from err
 
 
 def _prepared(
@@ -230,7 +233,9 @@ def _prepared(
     status = get(world.paths, instance.os)
     variant = choose_variant(status, instance.os, force=True)
     env = instance_environment(status, instance, disks, variant, debug) | dict(extra)
-    return Prepared([f"{status.path}/{script}"], env, status.path, log_name(world, word, instance.os, instance.name))
+    log_path = log_name(world, word, instance.os, instance.name)
+    hidden = tuple(str(value) for value in instance.osparams_private.values())
+    return Prepared([f"{status.path}/{script}"], env, status.path, log_path, hidden)
 
 
 def log_name(world: NodeWorld, word: str, os_name: str, instance: str) -> str:

@@ -41,3 +41,12 @@ def test_long_lines_are_cut_and_old_runs_forgotten(tmp_path: Path) -> None:
     for number in range(300):
         output.begin(f"run {number}", str(log))
     assert output.said("long", 0).log == ""
+
+
+def test_what_a_job_may_not_show_is_hidden_in_its_lines(tmp_path: Path) -> None:
+    log = tmp_path / "add.log"
+    output.begin("run", str(log), ["hunter2", "hunter2345", "first line\nsecond line\n", "yes"])
+    log.write_text("+ word=hunter2 more=hunter2345\nfirst line\n-> second line\nyes\nends with hunter2")
+    found = output.said("run", 0)
+    assert found.lines == ["+ word=<redacted> more=<redacted>", "<redacted>", "-> <redacted>", "yes"]
+    assert output.rest("run", found.offset).lines == ["ends with <redacted>"]

@@ -113,6 +113,13 @@ def test_a_failing_script_is_told_with_its_last_words_and_its_log(node) -> None:
         node.call("instance_os_add", instance=installed(node))
 
 
+def test_a_failure_does_not_show_private_parameters(node) -> None:
+    node.definition(create="set -x; : word=$OSP_WORD; exit 3")
+    with pytest.raises(ExecutionError, match=r"status 3: .*word=<redacted>") as failure:
+        node.call("instance_os_add", instance=installed(node, osparams_private={"word": "hunter2"}))
+    assert "hunter2" not in str(failure.value)
+
+
 def test_a_hanging_script_ends_with_all_it_started(node, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     node.definition(create=f"sleep 60 & echo $! >{pids}; sleep 60")

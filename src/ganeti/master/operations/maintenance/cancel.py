@@ -37,9 +37,14 @@ class CancelOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknow
 
     async def execute(self, checked: str, ctx: OperationContext) -> str:
         await ctx.config.commit(CancelIncident(uuid=checked), settles=True)
-        own = ctx.config.view().maintenance
-        if jobs := jobs_for_it_alone(own, find_incident(own, checked)):
-            canceled = await ctx.luxid.ask(CancelUnbegun(jobs))
-            if canceled:
-                ctx.log.info(f"Jobs that had not begun are canceled, too: {', '.join(map(str, canceled))}")
+        await cancel_its_jobs(checked, ctx)
         return checked
+
+
+async def cancel_its_jobs(uuid: str, ctx: OperationContext) -> None:
+    """Cancel what a canceled incident alone has in the queue and has not begun."""
+    own = ctx.config.view().maintenance
+    if jobs := jobs_for_it_alone(own, find_incident(own, uuid)):
+        canceled = await ctx.luxid.ask(CancelUnbegun(jobs))
+        if canceled:
+            ctx.log.info(f"Jobs that had not begun are canceled, too: {', '.join(map(str, canceled))}")

@@ -2,9 +2,10 @@
 """OP_INCIDENT_FORGET (not in 3.1): remove an incident, whatever it is; a defect that persists is a new one."""
 
 from ganeti.base.command import Command
-from ganeti.master.maintenance.changes import ForgetIncident, find_incident, tagged_nodes
+from ganeti.master.maintenance.changes import OPEN, CancelIncident, ForgetIncident, find_incident, tagged_nodes
 from ganeti.master.operation import Operation, operation
 from ganeti.master.operations.lock_plans import plan
+from ganeti.master.operations.maintenance.cancel import cancel_its_jobs
 from ganeti.master.operations.parameters import IncidentId
 from ganeti.model.locks import LockPlan, node_lock
 from ganeti.model.view import ConfigView
@@ -18,7 +19,10 @@ from ganeti.ports.context import OperationContext
     not_played="it is one commit, and only the maintenance daemon makes incidents",
 )
 class ForgetOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Remove an incident and its tag. If its node still tells of it, that is a new incident. Gives its id."""
+    """Remove an incident and its tag. If its node still tells of it, that is a new incident. Gives its id.
+
+    Its jobs that have not begun are canceled.
+    """
 
     incident: IncidentId
 
@@ -30,5 +34,8 @@ class ForgetOneIncident(Operation[str], frozen=True, kw_only=True, forbid_unknow
         return find_incident(view.maintenance, self.incident).uuid
 
     async def execute(self, checked: str, ctx: OperationContext) -> str:
+        if find_incident(ctx.config.view().maintenance, checked).repair_status in OPEN:
+            await ctx.config.commit(CancelIncident(uuid=checked))
+            await cancel_its_jobs(checked, ctx)
         await ctx.config.commit(ForgetIncident(uuid=checked), settles=True)
         return checked

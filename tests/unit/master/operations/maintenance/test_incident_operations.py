@@ -44,14 +44,15 @@ def test_what_is_under_way_is_canceled_without_waiting_for_anybody() -> None:
 
 
 @pytest.mark.requirement("S4.16")
-def test_jobs_that_have_not_begun_are_canceled_with_it_unless_another_incident_needs_them() -> None:
+@pytest.mark.parametrize("name", ["CANCEL", "FORGET"])
+def test_jobs_that_have_not_begun_are_canceled_with_it_unless_another_incident_needs_them(name: str) -> None:
     ctx = context("pending")
     config = ctx.config.view()
     [own] = config.maintenance.incidents
     other = replace(own, uuid="2" + UUID[1:], jobs=[8], repair_status="pending")
     ended = replace(own, uuid="3" + UUID[1:], jobs=[7], repair_status="failed")
     config.put("maintenance", MAINTENANCE_KEY, Maintenance(incidents=[replace(own, jobs=[7, 8, 9]), other, ended]))
-    run(opcode("CANCEL", UUID), ctx)
+    run(opcode(name, UUID), ctx)
     assert "cancel [7, 9]" in ctx.story
     assert ctx.lines == ["Jobs that had not begun are canceled, too: 7, 9"]
 

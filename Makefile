@@ -77,7 +77,7 @@ trial:
 	$(SIMULATE) --seeds 1-4 --jobs 1
 
 # The gate: everything, real QEMU guests included, and more random histories than the quick check has.
-test: export GANETI_HISTORIES ?= 10000
+test: export GANETI_HISTORIES ?= 4000
 test: export CHOSEN = not real
 # What fails beside hundreds of daemons runs once more, alone, and is named: see tests/once_more.py.
 test slow: export PYTEST = $(PYTHON) -m tests.once_more
@@ -88,7 +88,7 @@ slow: install
 	@$(MAKE) --no-print-directory --jobs=3 AT_ONCE=1 clusters contracts simulated
 
 simulated:
-	$(LAST) $(SIMULATE) --seeds 1-100 --keep-going
+	$(LAST) $(SIMULATE) --seeds 1-50 --keep-going
 	$(LAST) $(PYTEST) -n 2 --dist loadfile --durations=5 tests/simulation
 
 contracts:

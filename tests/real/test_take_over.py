@@ -11,13 +11,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.fakes import bed_addresses
+from tests.fakes.built_package import built_package
 from tests.fakes.thoroughness import CAMPAIGN
 from tests.real import coming_over_page as page
 
@@ -96,9 +96,7 @@ def packages() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    into = tmp_path_factory.mktemp("package")
-    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(into)]
-    return Path(subprocess.check_output(words, text=True).strip())
+    return built_package(tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture(scope="module")

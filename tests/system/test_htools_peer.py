@@ -14,16 +14,16 @@ from tests.differential.run import look, seeds_of
 
 KEPT = Path(__file__).resolve().parents[2] / ".cache" / "htools-differences"
 LONG = bool(os.environ.get("GANETI_CAMPAIGN"))
-SEEDS = seeds_of(os.environ.get("GANETI_SEEDS", "1-20000") if LONG else "0-19")
+SEEDS = seeds_of(os.environ.get("GANETI_SEEDS", "1-20000") if LONG else "0-11")
 NOT_YET: set[tuple[str, int]] = set()
 """Differences known and not settled: tools and seeds."""
-OTHER_SEEDS = seeds_of("1-12")
+OTHER_SEEDS = seeds_of("1-8")
 """Of the other drawing, in the short run."""
 THIRD_SEEDS = seeds_of("1-8")
 """Of the third drawing, in the short run."""
-ODD_SEEDS = seeds_of("1-60")
+ODD_SEEDS = seeds_of("1-40")
 """Of odd requests, which are quick, in the short run."""
-DEDICATED_SEEDS = seeds_of("1-30")
+DEDICATED_SEEDS = seeds_of("1-16")
 """Of clusters with exclusive storage, in the short run."""
 SMALL = 8
 """Nodes of the clusters the definition plans for: it is slow."""
@@ -72,7 +72,7 @@ def test_same_bytes_on_dedicated_clusters(tool: str) -> None:
 def test_the_definition_plans_as_the_peer_does(tmp_path: Path) -> None:
     """The definition itself is held to the peer: what else says that the kernel's meaning is the right one?"""
     steps = 0
-    for seed in random.Random(5).sample(SEEDS, 500 if LONG else 20):
+    for seed in random.Random(5).sample(SEEDS if LONG else range(20), 500 if LONG else 20):
         (case,) = cases(seed, ["hbal"])
         if len(case.cluster.nodes) > SMALL:
             continue

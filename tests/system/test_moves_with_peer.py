@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.fakes import bed_addresses
+from tests.fakes.built_package import built_package
 from tests.fakes.thoroughness import CAMPAIGN
 from tests.system.fake_bed import FakeBed
 
@@ -56,8 +56,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeBed]:
     if fetched.returncode:
         pytest.skip(f"Debian's packages cannot be had: {fetched.stderr.strip()}")
     packages = sorted(Path(fetched.stdout.strip()).glob("*.deb"))
-    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(tmp_path_factory.mktemp("package"))]
-    package = Path(subprocess.check_output(words, text=True).strip())
+    package = built_package(tmp_path_factory.mktemp("package"))
     place = tmp_path_factory.mktemp("moves").resolve() / "bed"
     layout = testbed.up(
         place, 2, "fake", watcher_interval_s=86400, package=packages[0], needed_by_package=packages[1:], ip="4"

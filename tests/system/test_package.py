@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
 
 import pytest
+from tests.fakes.built_package import built_package
 from tests.system import documented
 
 from ganeti.base.paths import Paths
@@ -62,11 +62,6 @@ DATA = "/var/lib/ganeti/*.pem /var/lib/ganeti/*.key /var/lib/ganeti/config.data 
 NODES = ("node1", "node2")
 
 
-def build(place: Path) -> Path:
-    words = [sys.executable, str(guest.tree() / "setup/deb"), "--into", str(place), "--revision", "1"]
-    return Path(subprocess.check_output(words, text=True).strip())
-
-
 def next_revision(package: Path) -> Path:
     """The same files in a package of revision 2, which takes a tenth of the time that they take to be made again."""
     made = package.with_name(package.name.replace("-1_", "-2_"))
@@ -91,7 +86,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def bed(place: Path) -> Iterator[Layout]:
-    made = testbed.up(place / "bed", len(NODES), "fake", watcher_interval_s=86400, package=build(place))
+    made = testbed.up(place / "bed", len(NODES), "fake", watcher_interval_s=86400, package=built_package(place))
     yield made
     testbed.down(made)
 

@@ -282,9 +282,14 @@ def test_a_disk_that_went_back_has_no_bitmap_that_counts_changes(place: Place) -
     path = run(place.driver.stored_path(place.disk))
     place.take("first")
     subprocess.run(["qemu-img", "bitmap", "--add", "-f", "qcow2", path, "ganeti-backup-one"], check=True)
+
+    def told() -> str:
+        words = ["qemu-img", "info", "-f", "qcow2", path]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    assert "ganeti-backup-one" in told()
     place.revert("first")
-    told = subprocess.run(["qemu-img", "info", "-f", "qcow2", path], capture_output=True, text=True, check=True).stdout
-    assert "ganeti-backup-one" not in told
+    assert "ganeti-backup-one" not in told()
 
 
 @pytest.mark.parametrize("place", ["file:raw"], indirect=True)

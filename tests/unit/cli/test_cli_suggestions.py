@@ -46,6 +46,10 @@ def test_a_harmless_word_is_still_suggested():
     assert command_hint("lst", words_of("gnt-instance")) == "; did you mean 'list'?"
 
 
+def test_a_harmless_option_is_still_suggested():
+    assert option_hint("--vebrose", ["--verbose", "--force"]) == "; did you mean '--verbose'?"
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_hint_forces_anything(program):
     for row in main._load_table(program):

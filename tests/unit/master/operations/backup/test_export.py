@@ -274,6 +274,7 @@ def test_an_export_that_would_be_taken_for_an_unfinished_one_is_refused(ctx: Fak
 
 def test_the_instance_is_removed_after_its_export(ctx: FakeContext) -> None:
     export(ctx, remove_instance=True)
+    assert "node1 instance_shutdown" in ctx.story
     assert "node1 instance_start" not in ctx.story
     assert ctx.config.view().uuid_by_name("instances", "web1") is None
 

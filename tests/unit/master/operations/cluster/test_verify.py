@@ -299,7 +299,9 @@ def test_without_the_masters_list_nothing_is_said_of_keys(lost: str) -> None:
     cluster.set_cluster(modify_ssh_setup=True)
     given = {"list": keys(), "answer": None}[lost]
     cluster.spoil = lambda name, answer: answer.update({"ssh-keys": given})
-    assert not any("ENODESSH" in line for line in cluster.group()[1])
+    lines = cluster.group()[1]
+    assert "ssh-keys" in cluster.asked["node1"]
+    assert not any("ENODESSH" in line for line in lines)
 
 
 def test_where_the_cluster_leaves_ssh_alone_nobody_is_asked_about_keys() -> None:
@@ -704,7 +706,10 @@ def test_an_instance_of_nodes_that_the_configuration_lacks_keeps_no_other_from_b
     cluster.config.put("nodes", "uuid-node3", replace(cluster.config.node("uuid-node3"), group="gone"))
     disk = cluster.config.disk(cluster.web1.disks[0])
     cluster.config.put("disks", disk.uuid, replace(disk, nodes=["uuid-node1", "uuid-node3", "gone"]))
-    assert not [line for line in cluster.group()[1] if "ERROR" in line or "WARNING" in line]
+    cluster.set_instance(cluster.web2, hypervisor="other")
+    assert [line for line in cluster.group()[1] if "ERROR" in line or "WARNING" in line] == [
+        "  - ERROR:EINSTANCEUNSUITABLENODE:instance:web2:its hypervisor other has no driver here",
+    ]
 
 
 def test_an_instance_of_three_nodes_or_of_a_hypervisor_that_is_off() -> None:

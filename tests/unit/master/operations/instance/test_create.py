@@ -209,6 +209,7 @@ def test_why_only_asks_and_tells_all_reasons(ctx: FakeContext) -> None:
 
 def test_secrets_stay_out_of_undo_records(ctx: FakeContext) -> None:
     run(wanted(osparams_private={"password": "hush"}, osparams_secret={"key": "hush"}), ctx)
+    assert ctx.records
     assert "hush" not in repr(ctx.records)
 
 

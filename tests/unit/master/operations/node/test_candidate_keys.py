@@ -197,6 +197,7 @@ def test_whenever_it_dies_no_candidate_has_lost_its_key_on_some_nodes(operation:
     """All that is to be completed is written down at once: records alone would be carried out alone."""
     asked = Asked(pool=1)
     run(operation, asked.ctx)
+    assert any(getattr(record, "call", "") == "node_ssh_key_remove" for record in asked.ctx.records)
     for count in asked.ctx.pushes:
         found = asked.ctx.records[:count]
         takes = [record for record in found if getattr(record, "call", "") == "node_ssh_key_remove"]

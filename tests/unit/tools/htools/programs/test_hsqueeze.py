@@ -103,7 +103,9 @@ def test_nodes_are_emptied_then_tagged_then_switched_off(master: FakeMaster, cap
 def test_every_opcode_tells_what_it_is_for(master: FakeMaster, capsys: Any) -> None:
     condensing(master)
     squeeze(master, capsys, "-X")
-    for opcode in (opcode for jobs in master.submitted for job in jobs for opcode in job):
+    opcodes = [opcode for jobs in master.submitted for job in jobs for opcode in job]
+    assert {opcode["OP_ID"] for opcode in opcodes} >= {"OP_TAGS_SET", "OP_NODE_SET_PARAMS", "OP_OOB_COMMAND"}
+    for opcode in opcodes:
         assert opcode["comment"] == f"condensing by 3 nodes {VERSION}"
         ((source, reason, _),) = opcode["reason"]
         assert (source, reason, opcode["priority"]) == ("hsqueeze", f"hsqueeze {VERSION} called", 0)

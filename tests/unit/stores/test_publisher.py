@@ -275,7 +275,7 @@ def test_a_job_has_all_sent_or_goes_on(root, monkeypatch, caplog):
         lock.remove()
 
     run(scenario, root, lambda: nodes)
-    assert "job 7 goes on" in caplog.text
+    assert "job 7 continues" in caplog.text
 
 
 def test_a_stop_in_the_midst_of_a_publication_waits_for_what_is_being_written(root, monkeypatch):

@@ -54,7 +54,7 @@ def test_a_log_that_cannot_be_opened_again_goes_on_in_the_old_file(log: Path) ->
     reopen_logs()
     logging.getLogger("test").error("still here")
     said = moved.read_text().splitlines()
-    assert f"the log goes on in the old file: {log} cannot be opened: Is a directory" in said[0]
+    assert f"the log continues in the old file: {log} cannot be opened: Is a directory" in said[0]
     assert said[1].endswith("ERROR still here")
 
 

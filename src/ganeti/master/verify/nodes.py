@@ -245,4 +245,4 @@ def _differences(
 
 
 def _shown(values: Sequence[Any]) -> str:
-    return "[" + ", ".join(str(value[0] if isinstance(value, list | tuple) else value) for value in values) + "]"
+    return "[" + ", ".join(": ".join(each) if isinstance(each, list | tuple) else str(each) for each in values) + "]"

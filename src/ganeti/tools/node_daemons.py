@@ -33,6 +33,7 @@ NODE_DAEMONS = ("ganeti-noded", "ganeti-confd", "ganeti-mond")
 MASTER_DAEMONS = ("ganeti-wconfd", "ganeti-luxid", "ganeti-rapi", "ganeti-maintd")
 """In the order of their start; stopped the other way round."""
 
+_SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEMD_RUNS = "/run/systemd/system"
 DEFAULTS_FILE = "/etc/default/ganeti"
 STOP_WITHIN_S = 30.0
@@ -264,8 +265,12 @@ class Node:
         remove_unless_held(self.paths.pid_file(daemon))
 
     def _run(self, words: Sequence[str]) -> int:
+        """With the directories of the system's programs, which root's PATH lacks after `su` without a dash."""
+        path = os.pathsep.join(filter(None, (os.environ.get("PATH"), _SYSTEM_PATH)))
         try:
-            return subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+            return subprocess.run(
+                words, stdin=subprocess.DEVNULL, env={**os.environ, "PATH": path}, check=False
+            ).returncode
         except FileNotFoundError as err:
             raise Refused(f"{words[0]} is missing: install the package that brings it") from err
 

@@ -85,6 +85,20 @@ def test_start_check_stop(node: Node) -> None:
     assert run(["stop", "ganeti-noded"], node) == 0
 
 
+@pytest.mark.parametrize("path", ["", "/usr/bin:/bin", None])
+def test_a_path_without_programs_of_the_system_is_enough(
+    node: Node, path: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `su` without a dash: a message told to install what is installed."""
+    if path is None:
+        monkeypatch.delenv("PATH")
+    else:
+        monkeypatch.setenv("PATH", path)
+    assert run(["start", "ganeti-noded"], node) == 0
+    assert run(["check", "ganeti-noded"], node) == 0
+    assert run(["stop", "ganeti-noded"], node) == 0
+
+
 def test_a_dead_daemons_pid_file_is_no_daemon(node: Node) -> None:
     path = Path(node.paths.pid_file("ganeti-noded"))
     path.write_text(f"{os.getpid()}\n")  # reused by a living process that is not the daemon

@@ -83,8 +83,7 @@ def _roles(view: ConfigView, node: Node, flags: Flags, master_capable: bool, not
     freed = (now["drained"] and not result["drained"]) or (now["offline"] and not result["offline"])
     gained = flags.master_capable is True and not node.master_capable
     idle = not any(result.values())
-    may_rise = (freed or gained) and idle and master_capable and wanted["master_candidate"] is None
-    if may_rise and wants_another(view, node.uuid):
+    if (freed or gained) and idle and master_capable and wants_another(view, node.uuid):
         notes.append(" - INFO: Auto-promoting node to master candidate")
         result["master_candidate"] = True
     return result

@@ -100,18 +100,20 @@ def test_recorded_states_are_typed_and_changed_key_by_key() -> None:
     assert changes == [("hv_state", "{'pretend': {'cpu_total': 4}}")]
 
 
-def test_a_freed_node_promotes_itself_where_one_is_wanted() -> None:
+@pytest.mark.parametrize("flags", [{}, {"master_candidate": False, "offline": False}])
+def test_a_freed_node_promotes_itself_where_one_is_wanted(flags: dict[str, bool]) -> None:
     ctx = make("drained", pool=10)
-    run(ModifyNode(node_name="node2", drained=False), ctx)
+    run(ModifyNode(node_name="node2", drained=False, **flags), ctx)
     assert role_of(ctx) == "candidate"
     assert ctx.config.view().cluster.candidate_certs == {"uuid-node2": "digest-node2"}
-    assert ctx.lines == [" - INFO: Auto-promoting node to master candidate"]
+    assert ctx.lines[-1] == " - INFO: Auto-promoting node to master candidate"
 
 
+@pytest.mark.parametrize("candidate", [None, False])
 @pytest.mark.requirement("S1.75")
-def test_a_node_that_becomes_master_capable_promotes_itself_too() -> None:
+def test_a_node_that_becomes_master_capable_promotes_itself_too(candidate: bool | None) -> None:
     ctx = make("regular", pool=10, master_capable=False)
-    run(ModifyNode(node_name="node2", master_capable=True), ctx)
+    run(ModifyNode(node_name="node2", master_capable=True, master_candidate=candidate), ctx)
     assert role_of(ctx) == "candidate"
 
 

@@ -104,6 +104,16 @@ def test_instance_add(gnt, master, line, opcode):
             "gnt-debug iallocator -m node-evacuate --evac-mode all web1",
             {"direction": "in", "mode": "node-evacuate", "name": "web1", "instances": ["web1"], "evac_mode": "all"},
         ),
+        (
+            "gnt-debug iallocator -m change-group web1 web2",
+            {
+                "direction": "in",
+                "mode": "change-group",
+                "name": "web1",
+                "instances": ["web1", "web2"],
+                "evac_mode": "all",
+            },
+        ),
     ],
 )
 def test_asking_an_allocator(gnt, master, line, opcode):
@@ -111,6 +121,12 @@ def test_asking_an_allocator(gnt, master, line, opcode):
     done = gnt(line)
     assert (done.status, done.out) == (0, '{"success":true}\n')
     assert master.submitted() == [{"OP_ID": "OP_TEST_ALLOCATOR"} | opcode]
+
+
+def test_an_allocator_is_asked_about_several_instances_only_where_they_are_moved(gnt, master):
+    ran = gnt("gnt-debug iallocator --mode relocate web1 web2")
+    assert (ran.status, ran.err) == (2, "gnt-debug iallocator takes 1 instance with --mode relocate, not 2\n")
+    assert master.submitted() == []
 
 
 @pytest.mark.parametrize(

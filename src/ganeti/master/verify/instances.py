@@ -231,6 +231,9 @@ def notes(view: ConfigView, catalogue: Catalogue, group: NodeGroup, instances: S
     reserved = sum(bool(instance.forthcoming) for instance in instances)
     if reserved:
         yield f"  - NOTICE: {reserved} forthcoming instance(s) found."
+    offline = sum(instance.admin_state == "offline" for instance in instances)
+    if offline:
+        yield f"  - NOTICE: {offline} offline instance(s) found."
     nodes = view.group_nodes(group.uuid)
     for word in ("offline", "drained"):
         count = sum(bool(getattr(node, word)) for node in nodes)

@@ -24,12 +24,14 @@ def ask_allocator(call: Invocation) -> int:
 
 
 def opcode(call: Invocation) -> dict[str, Any]:
-    mode = call.get("mode")
+    mode, names = call.get("mode"), call.values["names"]
+    if len(names) > 1 and mode not in _MANY:
+        raise UsageError(f"gnt-debug iallocator takes 1 instance with --mode {mode}, not {len(names)}")
     parameters: dict[str, Any] = {
         "OP_ID": "OP_TEST_ALLOCATOR",
         "direction": call.get("direction"),
         "mode": mode,
-        "name": call.values["instance_name"],
+        "name": names[0],
         "iallocator": call.get("iallocator"),
     }
     if mode in _NEW:
@@ -46,7 +48,7 @@ def opcode(call: Invocation) -> dict[str, Any]:
         }
     elif mode in _MANY:
         parameters |= {
-            "instances": [call.values["instance_name"]],
+            "instances": names,
             "evac_mode": call.get("evac_mode"),
             "target_groups": call.get("target_groups"),
         }

@@ -67,6 +67,14 @@ class QueryInstanceData(Operation[dict[str, Any]], frozen=True, kw_only=True, fo
         return result
 
 
+def _run_state(instance: Instance, state: LiveState | None) -> str | None:
+    if state is None:
+        return None
+    if state.guest is not None:
+        return "up"
+    return "offline" if instance.admin_state == "offline" else "down"
+
+
 def _describe(view: ConfigView, ctx: OperationContext, instance: Instance, state: LiveState | None) -> dict[str, Any]:
     """*state* is null where the primary node was not asked, or has not answered: whether the guest runs is unknown."""
     cluster = view.cluster
@@ -82,7 +90,7 @@ def _describe(view: ConfigView, ctx: OperationContext, instance: Instance, state
         "name": instance.name,
         "uuid": instance.uuid,
         "config_state": instance.admin_state,
-        "run_state": None if state is None else ("down" if state.guest is None else "up"),
+        "run_state": _run_state(instance, state),
         "pnode": view.node(instance.primary_node).name,
         "pnode_group_uuid": group.uuid,
         "pnode_group_name": group.name,

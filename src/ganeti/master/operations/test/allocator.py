@@ -74,7 +74,7 @@ _Plain = dict[str, Any]
         "gnt-debug iallocator",
         "show what an allocator would get, or would answer",
         aliases=("allocator",),
-        arguments=(Argument("instance_name", "instance-name"),),
+        arguments=(Argument("names", "instance-name", 1, None),),
         options=_OPTIONS,
         parameters=("iallocator",),
         handler="debug.allocator:ask_allocator",

@@ -561,6 +561,14 @@ def test_what_the_configuration_says_of_instances() -> None:
     ]
 
 
+def test_instances_that_are_marked_offline_are_counted() -> None:
+    cluster = Cluster()
+    web1 = cluster.config.find_instance("web1")
+    cluster.config.put("instances", web1.uuid, replace(web1, admin_state="offline"))
+    run(VerifyGroup(group_name="default"), cluster.ctx)
+    assert "  - NOTICE: 1 offline instance(s) found." in cluster.ctx.lines
+
+
 def test_instances_on_offline_nodes() -> None:
     cluster = Cluster()
     cluster.config.put(

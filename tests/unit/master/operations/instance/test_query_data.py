@@ -45,6 +45,15 @@ def test_many_instances_of_a_node_are_two_calls(ctx: FakeContext) -> None:
     assert sorted(ctx.story) == ["node1 all_instances_info", "node1 blockdev_find_each"]
 
 
+def test_what_is_marked_offline_and_does_not_run_is_offline(ctx: FakeContext) -> None:
+    config = ctx.config.view()
+    for name in ("web1", "web2"):
+        instance = config.find_instance(name)
+        config.put("instances", instance.uuid, msgspec.structs.replace(instance, admin_state="offline"))
+    found = data(ctx)
+    assert (found["web1"]["run_state"], found["web2"]["run_state"]) == ("offline", "up")
+
+
 def test_few_are_asked_for_by_name(ctx: FakeContext) -> None:
     assert list(data(ctx, "web3")) == ["web3"]
     assert sorted(ctx.story) == ["node1 blockdev_find_each", "node1 instance_info"]

@@ -248,7 +248,17 @@ class OpCodeUnknown(GanetiError):
 
 
 class HooksAbort(GanetiError):
+    """A hook that may refuse an act did; *failed* has the node (empty for the own one), script and output of each.
+
+    On the wire it is *failed* alone, as clients of 3.1 expect.
+    """
+
     wire_name = "HooksAbort"
+
+    def __init__(self, failed: Sequence[Sequence[str]]) -> None:
+        places = [(f"node {node}, " if node else "", script, output) for node, script, output in failed]
+        super().__init__(f"Hooks refused it: {'; '.join(f'{on}script {script}: {why}' for on, script, why in places)}")
+        self.args = ([list(each) for each in failed],)
 
 
 class ResolverError(GanetiError):
@@ -299,6 +309,6 @@ def from_wire(data: Any) -> GanetiError:
         cls = _CLASSES.get(data[0], GanetiError)
         try:
             return cls(*data[1]) if data[1] else cls("")
-        except TypeError:
+        except (TypeError, ValueError):
             return GanetiError(": ".join(str(part) for part in data[1]))
     return GanetiError(str(data))

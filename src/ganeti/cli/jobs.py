@@ -251,6 +251,8 @@ def _why_canceled(op_statuses: Sequence[str], op_results: Sequence[Any]) -> str:
 def _brief(result: Any) -> str:
     """The sentence of a failure, without its class."""
     error = from_wire(result)
+    if error.name == "HooksAbort":
+        return error.text.partition("\n")[2].strip()
     details = error.details[:1] if error.name == "OpPrereqError" else error.details
     return ", ".join(str(detail) for detail in details)
 

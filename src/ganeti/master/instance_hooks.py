@@ -47,7 +47,7 @@ def instance_environment(spec: InstanceSpec, instance: Instance, template: str) 
             "VLAN": nic.vlan,
             "UUID": nic.uuid,
         }
-        if nic.mode == "bridged":
+        if nic.mode in ("bridged", "openvswitch"):
             values["BRIDGE"] = nic.link
         if nic.name:
             values["NAME"] = nic.name

@@ -87,8 +87,7 @@ class OwnHooks:
         """Raises `HooksAbort` where a script fails that may refuse the act."""
         failed = await self._run("pre", self._env)
         if failed and self._may_refuse:
-            sentences = [f"script {script}: {output}" for script, output in failed]
-            raise HooksAbort(f"Hooks refused it: {'; '.join(sentences)}", [list(each) for each in failed])
+            raise HooksAbort([("", script, output) for script, output in failed])
 
     async def run_post(self) -> None:
         await self._run("post", self._env | {f"POST_{key}": value for key, value in self._env.items()})

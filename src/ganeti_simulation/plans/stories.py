@@ -93,7 +93,7 @@ class Story:
 def _matters(who: str, sentence: str) -> bool:
     if "/" not in who:
         return True
-    plain = sentence.removeprefix("WARNING: ").removeprefix("ERROR: ")
+    plain = sentence.removeprefix(" - ").removeprefix("WARNING: ").removeprefix("ERROR: ")
     return any(pattern.match(plain) for pattern in _DAEMONS)
 
 

@@ -142,6 +142,9 @@ def test_a_group_that_is_not_there_has_no_nodes(gnt, master, command):
     assert (ran.status, ran.out, ran.err) == (1, "", "There is no node group 'nope': see gnt-group list\n")
 
 
+EVERY_JOB = ["|", ["?", "archived"], ["!", ["?", "archived"]]]
+
+
 @pytest.mark.parametrize(
     ("words", "condition"),
     [
@@ -149,7 +152,8 @@ def test_a_group_that_is_not_there_has_no_nodes(gnt, master, command):
         ("3 14", ["|", ["==", "id", 3], ["==", "id", 14]]),
         ("--running", ["|", ["==", "status", "running"]]),
         ("--pending", ["|", ["==", "status", "queued"], ["==", "status", "waiting"], ["==", "status", "canceling"]]),
-        ("--archived", ["?", "archived"]),
+        ("--archived", EVERY_JOB),
+        ("--archived --running", ["&", ["|", ["==", "status", "running"]], EVERY_JOB]),
         ("--error 3", ["&", ["|", ["==", "id", 3]], ["|", ["==", "status", "error"]]]),
     ],
 )

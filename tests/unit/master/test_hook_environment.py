@@ -91,6 +91,17 @@ def test_a_nic_in_a_network_tells_all_of_it():
     assert found == of_lan(prefix) | {f"{prefix}NETWORK": "uuid-lan"}
 
 
+@pytest.mark.parametrize(("mode", "bridge"), [("bridged", "br5"), ("openvswitch", "br5"), ("routed", None)])
+def test_a_nic_tells_the_bridge_or_switch_it_is_attached_to(mode: str, bridge: str | None) -> None:
+    config = configuration()
+    instance = add_instance(config, "web1")
+    nic = msgspec.structs.replace(instance.nics[0], ip="10.0.0.5", nicparams={"mode": mode, "link": "br5"})
+    config.put("instances", instance.uuid, msgspec.structs.replace(instance, nics=[nic]))
+    env = pre_environment(config, "OP_X", hooks_of(config))
+    assert env.get("GANETI_INSTANCE_NIC0_BRIDGE") == bridge
+    assert env["GANETI_INSTANCE_NIC0_LINK"] == "br5"
+
+
 def test_a_network_tells_only_what_it_has():
     bare = Network(uuid="uuid-bare", name="bare", network="10.8.0.0/24")
     assert network_variables(bare.to_plain()) == {

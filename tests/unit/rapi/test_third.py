@@ -430,11 +430,16 @@ def test_a_submission_may_wait_for_its_job(world: World) -> None:
     for ended, status, told in (
         (["success", [5]], 200, {"job": 1, "uri": "/3/jobs/1", "results": [5]}),
         (["error", [["OpPrereqError", ["no such group", "unknown_entity"]]]], 404, "Job 2: no such group"),
-        (["error", [["OpExecError", ["the disk is full"]]]], 409, "Job 3: the disk is full"),
-        (["canceled", [None]], 409, "Job 4: "),
-        (["running", [None]], 202, {"job": 5, "uri": "/3/jobs/5"}),
-        (None, 202, {"job": 6, "uri": "/3/jobs/6"}),
-        (JobLost("Job 7 is archived"), 202, {"job": 7, "uri": "/3/jobs/7"}),
+        (
+            ["error", [["HooksAbort", [[["node1", "10-no", "busy"]]]]]],
+            409,
+            "Job 3: Hooks refused it: node node1, script 10-no: busy",
+        ),
+        (["error", [["OpExecError", ["the disk is full"]]]], 409, "Job 4: the disk is full"),
+        (["canceled", [None]], 409, "Job 5: "),
+        (["running", [None]], 202, {"job": 6, "uri": "/3/jobs/6"}),
+        (None, 202, {"job": 7, "uri": "/3/jobs/7"}),
+        (JobLost("Job 8 is archived"), 202, {"job": 8, "uri": "/3/jobs/8"}),
     ):
         world.luxi.ended = ended
         found, body = world.send("POST", "/3/operations/group-add?wait_s=0.01", GROUP)[:2]
@@ -442,7 +447,7 @@ def test_a_submission_may_wait_for_its_job(world: World) -> None:
     assert world.send("POST", "/3/operations/group-add", GROUP)[0] == 202
     for wrong in ("x", "-1", "601", "nan"):
         assert world.send("POST", f"/3/operations/group-add?wait_s={wrong}", GROUP)[0] == 400, wrong
-    assert len(world.luxi.jobs) == 8
+    assert len(world.luxi.jobs) == 9
 
 
 def test_a_field_that_a_list_does_not_have_is_refused(world: World) -> None:

@@ -37,6 +37,8 @@ _GLOB = frozenset("*?")
 _ID_DIGITS = 18
 _LONGEST_INTERVAL_S = 86400
 _FILTER_SIGNS = frozenset("()/<=>~!\"'\\ \t\n")
+_ARCHIVED_OR_NOT = ["|", ["?", "archived"], ["!", ["?", "archived"]]]
+"""True of every job; the daemon looks into the archive only where a filter or a column asks about it."""
 JOB_STATES = {
     "pending": ("queued", "waiting", "canceling"),
     "queued": ("queued",),
@@ -154,10 +156,10 @@ def exports(call: Invocation) -> int:
 def jobs(call: Invocation) -> int:
     selector = call.get("selector")
     extra: list[Any] = []
-    if selector == "archived":
-        extra = [["?", "archived"]]
-    elif selector:
-        extra = [["|", *(["==", "status", state] for state in JOB_STATES[selector])]]
+    if selector:
+        extra.append(["|", *(["==", "status", state] for state in JOB_STATES[selector])])
+    if call.get("archived"):
+        extra.append(_ARCHIVED_OR_NOT)
     return show_list(call, of_program(call), extra)
 
 

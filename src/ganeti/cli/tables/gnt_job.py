@@ -62,7 +62,7 @@ COMMANDS = (
       (('--running',), 'selector', 'flag', 'jobs that act', 'running', None, (), '', False),
       (('--error',), 'selector', 'flag', 'jobs that failed', 'error', None, (), '', False),
       (('--finished',), 'selector', 'flag', 'jobs that have ended', 'finished', None, (), '', False),
-      (('--archived',), 'selector', 'flag', 'jobs in the archive', 'archived', None, (), '', False),
+      (('--archived',), 'archived', 'flag', 'those in the archive, too', True, None, (), '', False),
      ),
      (), 'listing:jobs', '', False, '', False, True, False, '', (), (), ()),
     ('list-fields', "list the fields of 'list'",

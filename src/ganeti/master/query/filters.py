@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The filter language: JSON lists turned into predicates over rows (protocols 2.1).
 
-Answers are three-valued: a comparison with a value that is not there is neither true nor false, and a row about which
-nothing can be said passes.
+A comparison with a value that is not there is true, and its negation (``!=`` is one) false, as in Ganeti.
 """
 
 import math
@@ -52,7 +51,7 @@ def _parts(qfilter: Any) -> int:
 
 
 def passes(predicate: Predicate, row: Any) -> bool:
-    return predicate(row) is not False
+    return predicate(row) is True
 
 
 def asked_names(qfilter: Any, key: str, depth: int = 0) -> list[Any] | None:
@@ -98,7 +97,7 @@ def _field(name: str, fields: Mapping[str, Field], used: set[str]) -> Field:
 def _test(field: Field, test: Callable[[Any], bool]) -> Predicate:
     def predicate(row: Any) -> Truth:
         value = field.get(row)
-        return None if isinstance(value, Missing) else test(value)
+        return isinstance(value, Missing) or test(value)
 
     return predicate
 

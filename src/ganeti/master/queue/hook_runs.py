@@ -45,8 +45,7 @@ class HookRunner:
         env = pre_environment(self._view(), self._operation.op_id, hooks)
         failed = await self._run(hooks.path, "pre", env, called)
         if failed:
-            sentences = [f"node {node}, script {script}: {output}" for node, script, output in failed]
-            raise HooksAbort(f"Hooks refused the operation: {'; '.join(sentences)}", failed)
+            raise HooksAbort(failed)
 
     async def run_post(self) -> None:
         """Run the post hooks; failures are only logged."""

@@ -18,7 +18,7 @@ class JobLog:
         self.add(MESSAGE, text)
 
     def warning(self, text: str) -> None:
-        self.add(MESSAGE, f"WARNING: {text}")
+        self.add(MESSAGE, f" - WARNING: {text}")
 
     def add(self, kind: str, value: object) -> None:
         """Append an entry of a log type of 3.1."""

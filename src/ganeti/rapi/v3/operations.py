@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ganeti.base.errors import JobLost, TransportError
+from ganeti.base.errors import JobLost, TransportError, from_wire
 from ganeti.master.operation import Operation
 from ganeti.master.planning.fingerprint import SOURCE as PLAN_SOURCE
 from ganeti.master.planning.fingerprint import is_fingerprint
@@ -166,4 +166,5 @@ def _failed(results: list[Any] | None, before: str = "", headers: Mapping[str, s
     details = error[1] if isinstance(error[1], list | tuple) else [error[1]]
     code = details[1] if len(details) > 1 else ""
     status = 501 if error[0] == "OpCodeUnknown" else {"unknown_entity": 404, "wrong_input": 400}.get(str(code), 409)
-    return RequestRefused(status, f"{before}{details[0]}", headers)
+    text = from_wire(["HooksAbort", details]) if error[0] == "HooksAbort" else details[0]
+    return RequestRefused(status, f"{before}{text}", headers)

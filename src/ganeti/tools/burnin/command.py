@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 
-from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, CommandError, GanetiError, PrerequisiteError, from_wire
 from ganeti.base.units import parse_size_mib
 from ganeti.node.catalogue import build_catalogue
 from ganeti.tools.burnin import stages
@@ -157,7 +157,7 @@ class Run:
         rows = self._session.ask("QueryJobs", [number], ["opresult"])
         for result in reversed(rows[0][0] if rows and rows[0] else []):
             if isinstance(result, list | tuple) and len(result) == 2 and isinstance(result[1], list | tuple):
-                return str(result[1][0]) if result[1] else str(result[0])
+                return str(from_wire(result)) if result[1] else str(result[0])
         return f"see gnt-job info {number}"
 
     def _look(self, wanted: BurninPlan) -> None:

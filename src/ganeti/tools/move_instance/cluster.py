@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ganeti.base.addresses import host_and_port
-from ganeti.base.errors import ExecutionError, PrerequisiteError, TransportError
+from ganeti.base.errors import ExecutionError, PrerequisiteError, TransportError, from_wire
 from ganeti.wire.job_file import FINAL_STATUSES, SUCCESS
 
 PORT = 5080
@@ -233,6 +233,8 @@ def _entries(state: dict[str, Any]) -> list[list[Any]]:
 
 def _words(error: Any) -> str:
     match error:
+        case ["HooksAbort", _]:
+            return str(from_wire(error))
         case [_, [str(first), *_]]:
             return first
         case str(text):

@@ -202,7 +202,7 @@ def test_what_cannot_be_undone_stays_on_disk_and_the_rest_is_still_undone():
     world.inner.nodes.handlers["remove_disk"] = ExecutionError("the disk is stuck")
     carry_out(world)
     log = [entry[3] for entry in world.stored.ops[0].log]
-    assert log == ["WARNING: could not undo: remove the disk: the disk is stuck", "undone: take the tag away"]
+    assert log == [" - WARNING: could not undo: remove the disk: the disk is stuck", "undone: take the tag away"]
     (left,) = world.undo.log.given_up()
     assert (left.sentence, left.reason) == ("remove the disk", "the disk is stuck")
 
@@ -231,7 +231,7 @@ def test_what_cannot_follow_a_complete_step_is_named_and_nothing_before_it_is_un
     world.inner.nodes.handlers["remove_rest"] = ExecutionError("the rest is stuck")
     carry_out(world)
     log = [entry[3] for entry in world.stored.ops[0].log]
-    assert log == ["WARNING: could not complete: remove the disk: the rest is stuck"]
+    assert log == [" - WARNING: could not complete: remove the disk: the rest is stuck"]
     assert "new" in world.view().cluster.tags
     (left,) = world.undo.log.given_up()
     assert (left.sentence, left.reason) == ("remove the disk", "the rest is stuck")
@@ -313,14 +313,15 @@ def test_a_pre_hook_that_fails_stops_everything_and_a_post_hook_does_not():
     world.inner.nodes.handlers["hooks_runner"] = hooks_runner
     carry_out(world)
     assert world.stored.status == "success"
-    assert world.stored.ops[0].log[-1][3] == "WARNING: hook 10-no failed on node node1: because"
+    assert world.stored.ops[0].log[-1][3] == " - WARNING: hook 10-no failed on node node1: because"
     assert seen[0]["GANETI_INSTANCE_NAME"] == "web1" and seen[0]["GANETI_HOOKS_PHASE"] == "pre"
     assert seen[1]["GANETI_POST_INSTANCE_NAME"] == "web1"
 
     world = MemoryWorld(work(hooked=True))
     world.inner.nodes.handlers["hooks_runner"] = lambda name, **arguments: [["10-no", 1, "because"]]
     carry_out(world)
-    assert world.stored.ops[0].result[0] == HooksAbort.wire_name
+    assert world.stored.ops[0].result == [HooksAbort.wire_name, [[["node1", "10-no", "because"]]]]
+    assert str(from_wire(world.stored.ops[0].result)) == "Hooks refused it: node node1, script 10-no: because"
     assert not [line for line in world.story if line.startswith("commit")]
 
 
@@ -659,6 +660,6 @@ def test_where_a_completing_commit_may_have_happened_nothing_before_it_is_undone
     world.inner.config.commit = lost
     carry_out(world)
     told = [entry[3] for entry in world.stored.ops[0].log]
-    assert told == ["WARNING: could not complete: complete it: The configuration daemon is silent"]
+    assert told == [" - WARNING: could not complete: complete it: The configuration daemon is silent"]
     assert "node1 remove_disk" not in world.story
     assert [left.sentence for left in world.undo.log.given_up()] == ["complete it"]

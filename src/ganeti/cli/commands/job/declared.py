@@ -30,7 +30,7 @@ JOB_LIST = Command(
         flag("--running", field="selector", value="running", help="jobs that act"),
         flag("--error", field="selector", value="error", help="jobs that failed"),
         flag("--finished", field="selector", value="finished", help="jobs that have ended"),
-        flag("--archived", field="selector", value="archived", help="jobs in the archive"),
+        flag("--archived", field="archived", help="those in the archive, too"),
     ),
 )
 

@@ -26,7 +26,7 @@ COMMANDS = (
      (), 'debug.events:follow', '', False, '', False, True, False, '', (), (), ()),
     ('iallocator', 'show what an allocator would get, or would answer',
      (
-      ('instance_name', 'instance-name', 1, 1, 'string', ''),
+      ('names', 'instance-name', 1, None, 'string', ''),
      ),
      (
       (('--dir',), 'direction', 'string', 'its input, or its answer', True, 'in', ('in', 'out'), '', False),

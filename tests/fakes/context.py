@@ -351,10 +351,14 @@ class FakeContext:
 
 
 def changing(story: Iterable[str]) -> list[str]:
-    """What of a story is more than a question."""
+    """What of a story is more than a question, or a lock given up."""
     known = requests()
     calls = [known.get(line.split(" ")[-1]) for line in story]
-    return [line for line, call in zip(story, calls, strict=True) if call is None or call.changes_node]
+    asks = [
+        line.startswith("release ") or (call is not None and not call.changes_node)
+        for line, call in zip(story, calls, strict=True)
+    ]
+    return [line for line, is_question in zip(story, asks, strict=True) if not is_question]
 
 
 def run(operation: Operation[Any], ctx: FakeContext) -> Any:

@@ -21,6 +21,7 @@ pytestmark = [
 PATHS = (
     *("node-add", "node-remove", "node-modify", "node-migrate", "group-modify", "cluster-init", "cluster-modify"),
     *("cluster-verify", "instance-add", "instance-start", "instance-stop", "instance-reboot", "instance-failover"),
+    *("instance-modify", "instance-reinstall", "instance-rename"),
     *("instance-migrate", "instance-remove", "master-ip-turnup", "master-ip-turndown", "watcher", "config-update"),
 )
 TOLD = "/var/lib/hooks-told"
@@ -135,6 +136,50 @@ def test_an_instance_is_told_as_it_has_become(hooked: HookBed) -> None:
             assert picked(env, "INSTANCE_PRIMARY", "POST_INSTANCE_PRIMARY", "NEW_PRIMARY") == (old, new, new), node
     hooked.run("gnt-instance", "reboot", "web1")
     assert hooked.told("node1", "instance-reboot-post")["POST_REBOOT_TYPE"] == "hard"
+
+
+def test_what_a_node_refuses_runs_no_hook(hooked: HookBed) -> None:
+    """As with Debian's 3.0.2: all that is checked is checked before the pre hooks."""
+    add = ("gnt-instance", "add", "-n", "node1", "-t", "sharedfile", "-s", "8m", "--no-start")
+    hooked.run(*add, "-o", "noop+default", "--no-nics", "web2")
+    missing, memory = "environment_error", "insufficient_resources"
+    (volume,) = [each["logical_id"][1] for each in hooked.config()["disks"].values() if "/web2/" in str(each)]
+    taken = volume.replace("/web2/", "/web3/")
+    hooked.run("sh", "-c", f"mkdir -p $(dirname {taken}) && touch {taken}")
+    for node in ("node1", "node2", "node3"):
+        hooked.ran(node)
+    for command, code in (
+        ((*add, "-o", "noop+default", "--net", "0:link=nobr", "web4"), missing),
+        ((*add[:-1], "-o", "noop+default", "--no-nics", "-B", "memory=32768", "web4"), memory),
+        ((*add, "-o", "nosuch", "--no-nics", "web4"), "unknown_entity"),
+        (("gnt-instance", "modify", "--net", "add:link=nobr", "web2"), missing),
+        (("gnt-instance", "modify", "-O", "x=1", "web2"), "wrong_input"),
+        (("gnt-instance", "modify", "-B", "maxmem=32768", "--ignore-ipolicy", "web2"), memory),
+        (("gnt-instance", "startup", "-B", "minmem=32768,maxmem=32768", "web2"), memory),
+        (("gnt-instance", "reinstall", "-f", "-o", "nosuch", "web2"), "unknown_entity"),
+        (("gnt-instance", "rename", "web2", "web3"), "wrong_state"),
+    ):
+        assert f"error type: {code}" in hooked.run(*command, expect=1), command
+        assert not (hooked.ran("node1") - {"config-update-post"}), command
+    hooked.run("rm", taken)
+    hooked.run("ip", "link", "set", GUEST_BRIDGE, "down", node="node3")
+    hooked.run("ip", "link", "set", GUEST_BRIDGE, "name", "away", node="node3")
+    for verb in ("failover", "migrate"):
+        assert missing in hooked.run("gnt-instance", verb, "-f", "-n", "node3", "web1", expect=1)
+        assert not (hooked.ran("node1") - {"config-update-post"}), verb
+    hooked.run("ip", "link", "set", "away", "name", GUEST_BRIDGE, node="node3")
+    hooked.run("ip", "link", "set", GUEST_BRIDGE, "up", node="node3")
+    hooked.run("gnt-instance", "remove", "-f", "web2")
+    hooked.run("gnt-node", "modify", "--offline=yes", "node3")
+    hooked.run("daemon-util", "stop", "ganeti-noded", node="node3")
+    hooked.ran("node1")
+    said = hooked.run("gnt-node", "modify", "--offline=no", "node3", expect=1)
+    assert missing in said and "being de-offlined but fails the version check" in said
+    assert not (hooked.ran("node1") - {"config-update-post"})
+    hooked.run("daemon-util", "start", "ganeti-noded", node="node3")
+    hooked.run("gnt-node", "modify", "--offline=no", "node3")
+    for node in ("node1", "node2", "node3"):
+        hooked.ran(node)
 
 
 def test_groups_and_the_cluster_are_told_as_they_have_become(hooked: HookBed) -> None:

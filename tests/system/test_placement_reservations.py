@@ -127,6 +127,22 @@ def test_named_nodes_and_programs_share_it_too(fake_bed):
     remove_all(fake_bed)
 
 
+@pytest.mark.parametrize("kill", [(), ("--kill", "--yes-do-it")], ids=["cancelled", "killed"])
+def test_a_program_ends_with_its_job(fake_bed, kill):
+    place = "/usr/lib/ganeti/iallocators/thinks"
+    fake_bed.run("sh", "-c", f"printf '#!/bin/sh\nsleep 777\n' > {place}; chmod 755 {place}")
+
+    def thinks() -> bool:
+        return bool(fake_bed.run("pgrep", "-f", "[s]leep 777", expect=None).strip())
+
+    job = fake_bed.submit(*ADD, "-I", "thinks", "web1")
+    fake_bed.wait(thinks, "the allocator runs")
+    fake_bed.run("gnt-job", "cancel", *kill, str(job))
+    fake_bed.wait(lambda: ended(fake_bed, job) and not thinks(), "job and allocator end")
+    assert fake_bed.job_status(job) == ("error" if kill else "canceled")
+    fake_bed.check()
+
+
 def test_why_creates_nothing(fake_bed):
     said = fake_bed.run(*ADD, "-B", "memory=1g", "--why", "web1")
     assert "web1 would be placed on node" in said and "fit, but the cluster is better balanced without it" in said

@@ -164,8 +164,9 @@ class NodeDaemon:
 
     async def _answer(self, name: str, request: HttpRequest) -> HttpReply:
         try:
+            sent_at = request.headers.get(SENT_AT, "")
             return HttpReply(
-                200, await self._calls.serve(self._state, name, request.body, request.headers.get(SENT_AT, ""))
+                200, await self._calls.serve(self._state, name, request.body, sent_at, is_gone=request.is_gone)
             )
         except StoppingError:
             return _refusal(503, "The node daemon is ending")

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,12 @@ DEFAULT_MAX_RUNNING = 100
 LEAVE_CALL = "node_leave_cluster"
 STUCK_AFTER_S = 5.0
 """An ended call whose storage hangs holds no stop up any longer: the port must be free for the next daemon."""
+GONE_EVERY_S = 0.5
+"""How often to look whether somebody waits for a program."""
 _log = logging.getLogger(__name__)
 
 
+IsGone = Callable[[], bool]
 Tell = Callable[[int, str, Mapping[str, Any], bytes, float], None]
 """Job, name of the call, its arguments, the answer, and how long it took in seconds."""
 
@@ -149,11 +152,13 @@ class NodeCalls:
             self._fences_owed = False
         self._keep_fences(False)
 
-    async def serve(self, state: NodeState, name: str, body: bytes, sent_at: str = "") -> bytes:
+    async def serve(
+        self, state: NodeState, name: str, body: bytes, sent_at: str = "", *, is_gone: IsGone = lambda: False
+    ) -> bytes:
         """Give the answer's body for a request's. Raises `StoppingError`, and nothing for what the request asks.
 
         *sent_at* is the caller's clock (`SENT_AT`): a job's call that is to change something is refused where that and
-        this node's are too far apart.
+        this node's are too far apart. *is_gone* says whether the caller has closed its connection.
         """
         if self._closing or (self._leaving and name != LEAVE_CALL):
             raise StoppingError
@@ -168,6 +173,8 @@ class NodeCalls:
             if call.changes and envelope.job and (fault := sent_fault(state.world.node_name, sent_at, time.time())):
                 raise NodeCallError(fault)
             arguments = call.decode(envelope.arguments)
+            if not call.changes:
+                return await self._look(state, call, envelope, arguments, is_gone)
             return await self._serve(state, call, envelope, arguments)
         except GanetiError as err:
             return _failure(err)
@@ -200,8 +207,6 @@ class NodeCalls:
 
     async def _serve(self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any]) -> bytes:
         number = (envelope.job, envelope.attempt, envelope.step)
-        if not call.changes:
-            return await self._look(state, call, envelope, arguments, number)
         digest = ""
         self._keep_fences(self._ledger.admit(envelope.epoch, number))
         if envelope.job:
@@ -217,15 +222,17 @@ class NodeCalls:
         return await self._outcome(running)
 
     async def _look(
-        self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any], number: Number
+        self, state: NodeState, call: NodeCall, envelope: Envelope, arguments: dict[str, Any], is_gone: IsGone
     ) -> bytes:
         """Run the handler of a call that changes nothing, for its caller alone: no task needs to outlive that."""
+        number = (envelope.job, envelope.attempt, envelope.step)
         task = asyncio.current_task()
         assert task is not None
         running = _Running(number, call.name, "", task, is_looking=True)
         self._running.append(running)
         try:
-            return await _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+            work = _answer(state, call, arguments, max(call.timeout_s, envelope.timeout_s or 0.0))
+            return await (_while_awaited(call.name, work, is_gone) if call.request.ends_with_caller else work)
         except asyncio.CancelledError:
             if not running.is_ended:
                 raise
@@ -360,6 +367,21 @@ class NodeCalls:
         os.replace(fresh, self._answers_path)
         self._lines = len(lines)
         return descriptor
+
+
+async def _while_awaited(name: str, work: Coroutine[Any, Any, bytes], is_gone: IsGone) -> bytes:
+    """Give the answer of *work*, which is ended when nobody waits for it any more."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=GONE_EVERY_S))[0]:
+            if is_gone():
+                _log.info("call %s ended: its caller has gone", name)
+                return _failure(NodeCallError(f"Call {name} was ended: its caller has gone"))
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def _answer(state: NodeState, call: NodeCall, arguments: dict[str, Any], limit_s: float) -> bytes:

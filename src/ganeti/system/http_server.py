@@ -56,6 +56,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """Found whatever the case of their names."""
     raw_path: str = ""
     """The path as it came, with its percent signs: what is passed on."""
+    is_gone: Callable[[], bool] = lambda: False
+    """Whether the other side has closed the connection: then nobody waits for the answer."""
 
 
 class Chunks(Protocol):
@@ -191,6 +193,7 @@ class HttpServer:
             query=request.rel_url.raw_query_string,
             headers=request.headers,
             raw_path=request.rel_url.raw_path,
+            is_gone=transport.is_closing if transport is not None else lambda: True,
         )
         refused = self._door(asked)
         if refused is not None:
@@ -408,6 +411,7 @@ def _short_request(head: Head, body: bytes, transport: asyncio.Transport) -> Htt
         certificate=tls.getpeercert(binary_form=True) if tls is not None else None,
         headers=head.headers,
         raw_path=head.path,
+        is_gone=transport.is_closing,
     )
 
 

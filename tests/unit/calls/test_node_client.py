@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.fakes.sample_cluster import configuration
 
-from ganeti.base.errors import GanetiError, OtherReleaseError, ParameterError
+from ganeti.base.errors import GanetiError, NodeUnreachableError, OtherReleaseError, ParameterError
 from ganeti.base.paths import Paths
 from ganeti.base.registry import find
 from ganeti.calls import node_client
@@ -66,6 +67,22 @@ def test_the_same_call_is_sent_again_and_its_answer_taken() -> None:
     asked = [plain for path, plain in lossy.calls if path == "/instance_list"]
     assert answer == "done" and len(asked) == 3
     assert asked[0] == asked[1] == asked[2], "another number would be another step"
+
+
+def test_a_node_that_is_marked_offline_is_asked_for_its_version_alone() -> None:
+    config, lossy = configuration(), Lossy(0)
+    (node, *_) = config.nodes()
+    config.put("nodes", node.uuid, replace(node, offline=True))
+
+    async def scenario() -> Any:
+        client = node_client.NodeClient(Paths("/nowhere"), lambda: config, use_tls=False)
+        await client._http.close()
+        client._http = lossy  # type: ignore[assignment]
+        with pytest.raises(NodeUnreachableError, match="is marked offline, it is not called"):
+            await client.call(node.uuid, "instance_list")
+        return await client.call(node.uuid, "version")
+
+    assert asyncio.run(scenario()) == "version" and [path for path, _ in lossy.calls] == ["/version"]
 
 
 def test_what_has_no_number_is_waited_for() -> None:

@@ -181,6 +181,37 @@ def test_a_caller_that_goes_away_ends_what_changes_nothing(tmp_path: Path, askin
     asyncio.run(story())
 
 
+def test_a_program_ends_when_its_caller_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether its job was killed or cancelled; the HTTP server does not end requests whose connection is closed."""
+    node, begun, ended = OneNode(tmp_path), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(node_calls, "GONE_EVERY_S", 0.01)
+
+    async def think(node: NodeState, asked: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setitem(REGISTRY, "think", replace(REGISTRY["iallocator_runner"], name="think", handler=think))
+    arguments = {"name": "x", "idata": "{}"}
+
+    async def story() -> None:
+        calls = NodeCalls(node.paths)
+        asked = asyncio.create_task(calls.serve(node.state, "think", request(**arguments), is_gone=begun.is_set))
+        ok, answer = json.loads(await asked)
+        assert not ok and ended.is_set() and "its caller has gone" in answer[1][0]
+        begun.clear()
+        asked = asyncio.create_task(calls.serve(node.state, "think", request(**arguments)))
+        await begun.wait()
+        assert await calls.abort(7, 1) == 1, "one whose caller waits is ended by others, as any"
+        await calls.close(0)
+
+    asyncio.run(story())
+
+
 def test_who_was_promised_to_be_followed_is_admitted_after_a_restart_too(tmp_path: Path) -> None:
     paths = OneNode(tmp_path).paths
     listed = Path(paths.ssconf_file("master_candidates_certs"))

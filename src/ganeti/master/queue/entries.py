@@ -6,7 +6,7 @@ from typing import Any
 
 from ganeti.base.errors import ExecutionError, GanetiError, JobCanceled
 from ganeti.master.queue.outcomes import Outcome
-from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, QUEUED, JobFile, OpcodeEntry, timestamp
+from ganeti.wire.job_file import CANCELED, ERROR, FINAL_STATUSES, QUEUED, RUNNING, JobFile, OpcodeEntry, timestamp
 
 CANCELED_SENTENCE = "Job canceled by request"
 PRECEDING_SENTENCE = "Preceding opcode failed"
@@ -77,8 +77,10 @@ def told_outcome(error: list[Any], outcome: Outcome, standing: str) -> list[Any]
 
 
 def set_priority(job: JobFile, priority: int) -> None:
+    """Change that of what has not begun: an opcode that runs has its locks and keeps what it got them by (3.1)."""
     for op in unfinished(job):
-        op.priority = priority
+        if op.status != RUNNING:
+            op.priority = priority
 
 
 def died_sentence(job: JobFile) -> str:

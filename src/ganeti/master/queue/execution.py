@@ -72,7 +72,8 @@ class JobRunner:
         self._cancel_asked = False
         self._over = False
         """The file is no longer ours."""
-        self._claiming: asyncio.Future[bool] | None = None
+        self._preparing: asyncio.Future[Any] | None = None
+        """What comes before an opcode acts: it changes nothing, and is ended where somebody cancels the job."""
         self._held: LockPlan | None = None
 
     def ask_cancel(self) -> None:
@@ -84,8 +85,8 @@ class JobRunner:
         if entry.status == WAITING:
             entry.status = CANCELING
             self._world.save_soon(self.job)
-        if self._claiming is not None:
-            self._claiming.cancel()
+        if self._preparing is not None:
+            self._preparing.cancel()
 
     def renew_priority(self) -> None:
         """Take on the priority somebody has left for the job; it counts from the next claim of locks on (S1.79)."""
@@ -151,10 +152,14 @@ class JobRunner:
         operation = decode(entry.input)
         operation.refuse_unsupported()
         self._refuse_if_cancelled()
-        checked = await self._prepare(operation, entry, context)
-        plan_fingerprint.require(operation, self._world.view())
-        self._refuse_if_cancelled()
-        checked = await operation.check_on_nodes(checked, context)
+        self._preparing = asyncio.ensure_future(self._checked(operation, entry, context))
+        try:
+            checked = await self._preparing
+        except (asyncio.CancelledError, GanetiError):
+            self._refuse_if_cancelled()
+            raise
+        finally:
+            self._preparing = None
         self._refuse_if_cancelled()
         if operation.dry_run:
             log.info(" - INFO: dry-run mode requested, not actually executing the operation")
@@ -172,6 +177,12 @@ class JobRunner:
         if self._world.commits() != commits_before and self._world.has_local_hooks("config-update-post.d"):
             await hooks.run_config_update()
         return msgspec.to_builtins(result)
+
+    async def _checked(self, operation: Operation[Any], entry: OpcodeEntry, context: OperationContext) -> Any:
+        """Decide what is to be done, and hear what nodes have against it."""
+        decided = await self._prepare(operation, entry, context)
+        plan_fingerprint.require(operation, self._world.view())
+        return await operation.check_on_nodes(decided, context)
 
     async def _prepare(self, operation: Operation[Any], entry: OpcodeEntry, context: OperationContext) -> Any:
         """Take locks, gather facts and check, again and again until what is held covers what is wanted.
@@ -203,16 +214,7 @@ class JobRunner:
                 return
             if not _may_follow(self._held, wanted):
                 await self._free()
-        self._refuse_if_cancelled()
-        self._claiming = asyncio.ensure_future(self._world.claim_locks(entry.priority, wanted.request()))
-        try:
-            granted = await self._claiming
-        except (asyncio.CancelledError, GanetiError):
-            self._refuse_if_cancelled()
-            raise
-        finally:
-            self._claiming = None
-        if not granted:
+        if not await self._world.claim_locks(entry.priority, wanted.request()):
             raise HandBack(wanted)
         self._held = wanted
         self.job.wants = None

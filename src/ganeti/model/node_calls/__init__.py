@@ -43,6 +43,10 @@ class NodeRequest(msgspec.Struct, Generic[Answer], frozen=True, kw_only=True, fo
     answer_within_s: ClassVar[float] = NORMAL_S
     changes_node: ClassVar[bool] = True
     """Then it is refused from a superseded epoch or attempt, and answered by number."""
+    ends_with_caller: ClassVar[bool] = False
+    """Set where a program that changes nothing runs for its caller alone: it is ended when that has gone."""
+    reaches_offline: ClassVar[bool] = False
+    """Whether nodes that are marked offline are called, too."""
     takes_slot: ClassVar[bool] = True
     """Whether it waits while the node carries out as many calls as it may (those that end others do not)."""
     asked_by_plans: ClassVar[bool] = False

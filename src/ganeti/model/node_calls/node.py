@@ -77,6 +77,7 @@ class WatcherRun(NodeRequest[bool], frozen=True, kw_only=True):
 class Version(NodeRequest[int], frozen=True, kw_only=True):
     """The version of the protocol, which is that of the configuration."""
 
+    reaches_offline = True
     answer_within_s = URGENT_S
     changes_node = False
     asked_by_plans = True

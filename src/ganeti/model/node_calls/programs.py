@@ -16,10 +16,11 @@ ALLOCATOR_LIMIT_S = 300.0
 class IallocatorRunner(NodeRequest[str], frozen=True, kw_only=True):
     """Give what the allocator prints. Raises `ExecutionError` when it is not there, or fails, with all it said (S5.6).
 
-    One that has not ended after *limit_s* seconds is stopped, with everything it started.
+    One that has not ended after *limit_s* seconds is stopped with all it started, and so is one whose job has ended.
     """
 
     changes_node = False
+    ends_with_caller = True
     asked_by_plans = True
     name: str
     idata: dict[str, Any] | str

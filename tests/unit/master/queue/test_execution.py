@@ -395,6 +395,20 @@ def test_cancel_while_facts_are_gathered_stops_the_opcode_before_it_acts(monkeyp
     assert not [line for line in world.story if line.startswith(("commit", "record"))]
 
 
+def test_cancel_ends_what_is_waited_for_before_the_opcode_acts(monkeypatch):
+    """An allocator that is a program may think for minutes."""
+    world = MemoryWorld(work())
+    runner = JobRunner(world.job, world)
+
+    async def gather(self: Any, ctx: Any, view: Any) -> str:
+        asyncio.get_running_loop().call_soon(runner.ask_cancel)
+        return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(Work, "gather", gather)
+    asyncio.run(asyncio.wait_for(runner.run(), 30))
+    assert world.stored.status == "canceled" and world.story[-2:] == ["free", "saved canceled"]
+
+
 def test_cancel_is_a_cancel_also_when_the_claim_breaks_off():
     world = MemoryWorld(work())
 
@@ -531,7 +545,7 @@ def test_a_new_priority_counts_from_the_next_claim_on():
 
     world.inner.nodes.handlers["make_disk"] = renew
     asyncio.run(runner.run())
-    assert world.claimed == [0, -7] and [entry.priority for entry in world.stored.ops] == [-7, -7]
+    assert world.claimed == [0, -7] and [entry.priority for entry in world.stored.ops] == [0, -7]
 
 
 def test_a_new_priority_that_comes_while_the_job_is_handed_back_is_kept():

@@ -93,14 +93,16 @@ class PutNodesIntoGroup(Operation[None], frozen=True, kw_only=True, forbid_unkno
             raise PrerequisiteError(f"Name the nodes to put into node group '{group.name}'", WRONG_INPUT)
         moved = {node.uuid: group.uuid for node in nodes}
         newly, still = split_instances(view, moved)
+        if newly and not self.force:
+            raise ExecutionError(  # as in Ganeti
+                f"Nodes of these instances would be in two groups: {', '.join(newly)}; move the other node as well, or "
+                "add --force"
+            )
         return Checked(group, nodes, newly, still, newly_unsuitable(ctx.catalogue, Groups(view, moved=moved)))
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
         if checked.newly_split:
-            sentence = f"Nodes of these instances would be in two groups: {', '.join(checked.newly_split)}"
-            if not self.force:
-                raise ExecutionError(f"{sentence}; move the other node as well, or add --force")
-            ctx.log.warning(sentence)
+            ctx.log.warning(f"Nodes of these instances would be in two groups: {', '.join(checked.newly_split)}")
             if checked.still_split:
                 ctx.log.warning(f"Nodes of these instances stay in two groups: {', '.join(checked.still_split)}")
         for note in checked.notes:

@@ -149,6 +149,27 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         decision = Decision(changed, decision.notes, decision.demoted, decision.comes_online)
         return Checked(node, decision, _differences(view, node, changed))
 
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        """A node that comes back must answer."""
+        if not checked.decision.comes_online:
+            return checked
+        node = checked.old
+        try:
+            version = await ask(ctx.nodes, node.uuid, Version())
+        except NodeCallError as err:
+            raise PrerequisiteError(
+                f"Node {node.name} is being de-offlined but fails the version check ({err}): start its node daemon, or "
+                "add it again with gnt-node add --readd",
+                ENVIRONMENT_ERROR,
+            ) from err
+        if version != CONFIG_VERSION:
+            raise PrerequisiteError(
+                f"Node {node.name} is being de-offlined but speaks version {version}, not {CONFIG_VERSION}: install "
+                "the same release there",
+                ENVIRONMENT_ERROR,
+            )
+        return checked
+
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         env = {
             "OP_TARGET": checked.old.name,
@@ -281,22 +302,10 @@ class ModifyNode(Operation[Changes], frozen=True, kw_only=True, forbid_unknown_f
         return group
 
     async def _come_online(self, checked: Checked, ctx: OperationContext) -> None:
-        """An offline node is not called: it is marked online first, and offline again unless it answers."""
+        """An offline node takes no orders: it is marked online first, and offline again unless it takes one."""
         node = checked.old
         await ctx.undo.push(UndoChange(f"mark node {node.name} offline again", ReplaceNode(node=node)))
         await ctx.config.commit(ReplaceNode(node=replace(node, offline=False)))
-        try:
-            version = await ask(ctx.nodes, node.uuid, Version())
-        except NodeCallError as err:
-            raise ExecutionError(
-                f"Node {node.name} is being de-offlined but fails the version check ({err}): start its node daemon, or "
-                "add it again with gnt-node add --readd"
-            ) from err
-        if version != CONFIG_VERSION:
-            raise ExecutionError(
-                f"Node {node.name} is being de-offlined but speaks version {version}, not {CONFIG_VERSION}: install "
-                "the same release there"
-            )
         try:  # it changes nothing, and is refused by a node that obeys a later master
             await ask(ctx.nodes, node.uuid, NodeSshKeyRemove(nodes=[]))
         except NodeCallError as err:

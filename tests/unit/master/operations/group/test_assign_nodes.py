@@ -49,8 +49,9 @@ def test_nodes_change_their_group(ctx: FakeContext) -> None:
 
 
 def test_an_instance_is_not_split(ctx: FakeContext) -> None:
-    with pytest.raises(ExecutionError, match=r"two groups: pair; move the other node as well, or add --force"):
-        assign(ctx, "node1")
+    for dry_run in (False, True):
+        with pytest.raises(ExecutionError, match=r"two groups: pair; move the other node as well, or add --force"):
+            assign(ctx, "node1", dry_run=dry_run)
     assert groups(ctx) == ["uuid-group1"] * 3
     assign(ctx, "node1", force=True)
     assert groups(ctx) == [GREEN, "uuid-group1", "uuid-group1"]

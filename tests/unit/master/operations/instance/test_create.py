@@ -13,7 +13,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import HypervisorError, PrerequisiteError
+from ganeti.base.errors import HypervisorError, ParameterError, PrerequisiteError
 from ganeti.master.operation import REGISTRY, decode
 from ganeti.master.operations.instance.creation.create import CreateInstance
 from ganeti.model.objects import CLUSTER_KEY, Network, NodeGroup
@@ -40,6 +40,16 @@ def wanted(**changes: Any) -> CreateInstance:
         "disk_template": "common",
     }
     return msgspec.convert(fields | changes, CreateInstance)
+
+
+def test_what_a_program_chose_keeps_nobody_off_while_nodes_are_asked(ctx: FakeContext) -> None:
+    """It was to choose from all nodes, and its choice is promised: a refusal after it held up the whole cluster."""
+    ctx.allocation = {"success": True, "info": "", "result": ["node3"], "serial": 0}
+    ctx.nodes.handlers["os_validate"] = ParameterError("Unknown parameter of OS 'noop': x; it has none")
+    with pytest.raises(PrerequisiteError, match="Unknown parameter"):
+        run(wanted(iallocator="other"), ctx)
+    (released,) = (at for at, line in enumerate(ctx.story) if line.startswith("release "))
+    assert ctx.story.index("node1 iallocator_runner") < released < ctx.story.index("node3 node_info")
 
 
 @pytest.mark.requirement("S5.4")

@@ -12,7 +12,7 @@ from tests.fakes.context import FakeContext, run
 from tests.fakes.node_answers import disk_status, guest, node_facts
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import BlockDeviceError, ExecutionError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, BlockDeviceError, ExecutionError, PrerequisiteError
 from ganeti.master.operations.instance.disks.activate_disks import ActivateInstanceDisks
 from ganeti.master.operations.instance.disks.deactivate_disks import DeactivateInstanceDisks
 from ganeti.master.operations.instance.disks.grow_disk import GrowDisk
@@ -181,18 +181,18 @@ def test_one_that_has_not_grown_is_an_error(ctx: FakeContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "words"),
+    ("parameters", "words", "code"),
     [
-        ({"amount": 0}, "already"),
-        ({"amount": 1, "absolute": True}, "a disk is not made smaller"),
-        ({"amount": 2**62, "ignore_ipolicy": True}, "at most"),
-        ({"amount": 1, "disk": 1}, "the last one has the index 0"),
+        ({"amount": 0}, "already", WRONG_INPUT),
+        ({"amount": 1, "absolute": True}, "a disk is not made smaller", WRONG_STATE),
+        ({"amount": 2**62, "ignore_ipolicy": True}, "at most", WRONG_INPUT),
+        ({"amount": 1, "disk": 1}, "the last one has the index 0", WRONG_INPUT),
     ],
 )
-def test_a_size_that_cannot_be(ctx: FakeContext, parameters: dict[str, Any], words: str) -> None:
-    with pytest.raises(PrerequisiteError, match=words):
+def test_a_size_that_cannot_be(ctx: FakeContext, parameters: dict[str, Any], words: str, code: str) -> None:
+    with pytest.raises(PrerequisiteError, match=words) as refused:
         grow(ctx, **parameters)
-    assert ctx.story == []
+    assert ctx.story == [] and refused.value.code == code
 
 
 def test_an_instance_without_disks(ctx: FakeContext) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.fakes.context import FakeContext, run
 from tests.fakes.sample_cluster import add_instance, catalogue, configuration
 
-from ganeti.base.errors import ExecutionError, ParameterError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, ParameterError, PrerequisiteError
 from ganeti.master.operations.instance.os.reinstall import ReinstallInstance
 
 FOUND = {"name": "noop", "path": "/srv/ganeti/os/noop", "valid": True}
@@ -94,19 +94,19 @@ def test_a_failed_script_leaves_the_former_os_in_the_configuration(ctx: FakeCont
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "sentence", "code"),
     [
-        ({"admin_state": "up"}, "web1 should be running, so it cannot be reinstalled: shut it down first"),
-        ({"disks": []}, "web1 has no disks, so nothing can be installed on it"),
-        ({"os": ""}, "web1 has no OS: name one with -o OS"),
-        ({"forthcoming": True}, "web1 is only reserved so far: it cannot be reinstalled"),
+        ({"admin_state": "up"}, "web1 should be running, so it cannot be reinstalled: shut it down first", WRONG_STATE),
+        ({"disks": []}, "web1 has no disks, so nothing can be installed on it", WRONG_INPUT),
+        ({"os": ""}, "web1 has no OS: name one with -o OS", WRONG_INPUT),
+        ({"forthcoming": True}, "web1 is only reserved so far: it cannot be reinstalled", WRONG_STATE),
     ],
 )
-def test_refusals(ctx: FakeContext, values: dict[str, Any], sentence: str) -> None:
+def test_refusals(ctx: FakeContext, values: dict[str, Any], sentence: str, code: str) -> None:
     change(ctx, **values)
-    with pytest.raises(PrerequisiteError, match=sentence):
+    with pytest.raises(PrerequisiteError, match=sentence) as refused:
         reinstall(ctx)
-    assert not ctx.records
+    assert refused.value.code == code and not ctx.records
 
 
 def test_a_node_that_is_offline_and_parameters_that_are_wrong(ctx: FakeContext) -> None:

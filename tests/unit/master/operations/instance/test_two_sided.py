@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Coroutine
 from itertools import count
 from pathlib import Path
@@ -91,7 +92,9 @@ class Nodes(FakeNodes):
             if self.count == self.fails_at:
                 self.story.append(f"{name} {call} fails")
                 raise ExecutionError(f"Node {name}: {call} fails")
-        await super().call(node_uuid, call)
+        answer = await super().call(node_uuid, call, **(arguments if call == "node_info" else {}))
+        if call == "node_info":
+            return answer
         arguments |= {key: msgspec.convert(_plain(arguments[key]), kind) for key, kind in KINDS if key in arguments}
         if call == "blockdev_find" and self.generation is not None:
             return disk_status(generation=self.generation)
@@ -565,6 +568,18 @@ def test_copies_move_to_another_node_and_the_old_ones_go_then(ctx: Context, runn
     assert removed and all(line.startswith("node2 ") for line in removed)
     first = ctx.story.index(removed[0])
     assert not any("blockdev_create" in line or "assemble" in line for line in ctx.story[first:])
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_copies_stay_where_another_node_has_no_room_for_them(ctx: Context, dry_run: bool) -> None:
+    run(wanted(), ctx)
+    checked = dataclasses.replace(PairedDisks.traits, checks_free_space=True)
+    ctx.catalogue = Catalogue(ctx.catalogue.templates | {"pair": checked}, ctx.catalogue.hypervisors)
+    ctx.story.clear()
+    ctx.nodes.handlers["node_info"] = lambda name, **_: node_facts(storage_free_mib=127)
+    with pytest.raises(PrerequisiteError, match=r"node3.*for web1: needed 128 MiB, available 127 MiB"):
+        run(elsewhere(dry_run=dry_run), ctx)
+    assert set(ctx.story) == {"node3 node_info"}
 
 
 @pytest.mark.parametrize("running", [True, False])

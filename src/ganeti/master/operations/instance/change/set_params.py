@@ -208,7 +208,7 @@ class ModifyInstanceOperation(ModificationParameters, frozen=True, kw_only=True,
             conflicts_check=self.conflicts_check,
         )
         new = replace(new, nics=nics.nics)
-        modification.check_memory(view, old, new, facts, force=self.force or self.ignore_ipolicy)
+        modification.check_memory(view, old, new, facts, force=self.force)
         if self.runtime_mem is not None:
             can_balloon = ctx.catalogue.hypervisor(old.hypervisor).can_balloon
             modification.check_runtime(view, new, facts, self.runtime_mem, can_balloon=can_balloon, force=self.force)

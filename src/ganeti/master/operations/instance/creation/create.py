@@ -368,6 +368,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
     async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
         """What only the node can say: its files, its OS definitions, its free memory and space."""
         self._tell(checked, ctx)
+        if checked.chosen_by not in ("", BUILT_IN):
+            # It was to choose from all nodes. What it chose is promised: others may look for room from now on.
+            await ctx.locks.release([ALL_NODE_RES, *map(node_res_lock, placeable(ctx.config.view()))])
         node_uuid = checked.instance.primary_node
         spec = checked.view_spec
         await allocation.check_capacity(
@@ -406,11 +409,9 @@ class CreateInstance(CreationParameters, frozen=True, kw_only=True, forbid_unkno
             await self._release_room(checked, ctx)
 
     async def _release_room(self, checked: Checked, ctx: OperationContext) -> None:
-        """Let others look for room on the nodes."""
+        """Let others look for room on nodes that were named."""
         if not checked.chosen_by:
             await ctx.locks.release([node_res_lock(node) for node in checked.node_uuids])
-        elif checked.chosen_by != BUILT_IN:  # of these it holds what it was to choose from
-            await ctx.locks.release([ALL_NODE_RES, *map(node_res_lock, placeable(ctx.config.view()))])
 
     async def _receive(self, spec: InstanceSpec, reception: Reception, ctx: OperationContext) -> None:
         await reception.receive(self.compress, self.osparams_secret or {}, self.debug_level or 0)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ganeti.base.command import Command
-from ganeti.base.errors import WRONG_INPUT, ExecutionError, GanetiError, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, ExecutionError, GanetiError, PrerequisiteError
 from ganeti.master.allocation import check_capacity
 from ganeti.master.disk_numbers import resized
 from ganeti.master.disk_plan import DiskStep
@@ -177,7 +177,7 @@ class GrowDisk(Operation[None], frozen=True, kw_only=True, forbid_unknown_fields
         if wanted_mib < now_mib:
             raise PrerequisiteError(
                 f"Disk {index} has {now_mib} MiB, which is more than {wanted_mib} MiB: a disk is not made smaller",
-                WRONG_INPUT,
+                WRONG_STATE,
             )
         if wanted_mib == now_mib:
             raise PrerequisiteError(f"Disk {index} has {now_mib} MiB already: give a greater size", WRONG_INPUT)

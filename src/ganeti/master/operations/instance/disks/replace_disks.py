@@ -191,6 +191,16 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
             instance, spec, disks, secondary, facts.new_secondary, facts.bad, warnings, facts.on_primary, facts.lost
         )
 
+    async def check_on_nodes(self, checked: Checked, ctx: OperationContext) -> Checked:
+        """Whether a new secondary node has room."""
+        for warning in checked.warnings:
+            ctx.log.warning(warning)
+        template = ctx.catalogue.template(checked.disks[0].dev_type)
+        if checked.new_secondary and template.checks_free_space:
+            spec = instance_spec(ctx.config.view(), ctx.catalogue, checked.instance, disks=checked.disks)
+            await allocation.check_capacity(ctx, checked.new_secondary, spec, template, ignore_memory=True)
+        return checked
+
     def hooks(self, view: ConfigView, checked: Checked) -> Hooks:
         old, new = (view.node(uuid).name if uuid else "" for uuid in (checked.secondary, checked.new_secondary))
         env = {"MODE": self.mode, "NEW_SECONDARY": new, "OLD_SECONDARY": old}
@@ -200,8 +210,6 @@ class ReplaceDisks(Operation[None], frozen=True, kw_only=True, forbid_unknown_fi
         return instance_hooks(view, self.hooks_path, checked.spec, checked.instance, nodes, nodes, env)
 
     async def execute(self, checked: Checked, ctx: OperationContext) -> None:
-        for warning in checked.warnings:
-            ctx.log.warning(warning)
         if checked.new_secondary:
             await self._move(checked, ctx)
         elif checked.bad:

@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from ganeti.base.command import Command, Option
-from ganeti.base.errors import WRONG_INPUT, WRONG_STATE, PrerequisiteError
+from ganeti.base.errors import WRONG_INPUT, PrerequisiteError
 from ganeti.master.instance_hooks import instance_hooks
 from ganeti.master.instance_spec import instance_spec
 from ganeti.master.operation import Example, Hooks, Operation, operation
@@ -120,7 +120,7 @@ class ReinstallInstance(Operation[None], frozen=True, kw_only=True, forbid_unkno
             raise PrerequisiteError(
                 f"Instance {instance.name} has no disks, so nothing can be installed on it: add one first "
                 f"(gnt-instance modify --disk add:size=SIZE {instance.name})",
-                WRONG_STATE,
+                WRONG_INPUT,
             )
         wanted = replace(
             instance,

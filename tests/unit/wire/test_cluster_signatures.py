@@ -68,7 +68,7 @@ def test_what_has_no_form_is_refused(shown: object) -> None:
 
 @pytest.mark.parametrize(("host", "port", "magic"), [("-x", 1, "abcdef"), ("h", 0, "abcdef"), ("h", 1, "a b;c")])
 def test_a_signed_destination_must_be_one_all_the_same(host: str, port: int, magic: str) -> None:
-    with pytest.raises(PrerequisiteError, match="host, port or magic is none"):
+    with pytest.raises(PrerequisiteError, match="host, port or magic is not valid"):
         signatures.check_disk_info(SECRET, 0, signatures.disk_info(SECRET, "a", 0, host, port, magic))
 
 

@@ -61,5 +61,5 @@ def test_a_known_uri(uri: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("uri", ["", "x", "ftp://san/x", "nbd:", "iscsi://san/x", "rbd:pool", "nbd://san:port/x"])
 def test_an_unknown_one_is_refused(uri: str) -> None:
-    with pytest.raises(BlockDeviceError, match="names no disk that QEMU is told of: use one of"):
+    with pytest.raises(BlockDeviceError, match="names no disk that QEMU can open: use one of"):
         block_options(uri)

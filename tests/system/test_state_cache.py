@@ -337,11 +337,11 @@ def renewals(fake_bed: FakeBed, *options: str) -> list[str]:
 @pytest.mark.usefixtures("web3")
 def test_the_watcher_has_the_group_renewed_and_starts_what_is_down(fake_bed):
     log = ("sh", "-c", "cat /var/log/ganeti/watcher.log 2>/dev/null || true")
-    before, logged = len(renewals(fake_bed, "--archived")), len(fake_bed.run(*log))
+    before, logged = len(renewals(fake_bed, "--filter", "archived")), len(fake_bed.run(*log))
     fake_bed.run("rm", f"{HOME}/web3", node="node2")
     fake_bed.run("ganeti-watcher")
     assert statuses(fake_bed, "--cache=off") == "running"
-    assert len(renewals(fake_bed, "--archived")) == before, "nothing is kept of what it told"
+    assert len(renewals(fake_bed, "--filter", "archived")) == before, "nothing is kept of what it told"
     shown = fake_bed.run("sh", "-c", "cat /run/ganeti/instance-status.group-*; cat /run/ganeti/instance-status")
     assert shown == "web3 running\n" * 2
     assert "asked without a job" not in fake_bed.run(*log)[logged:]

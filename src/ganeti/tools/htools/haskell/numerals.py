@@ -7,7 +7,7 @@ those of 64 bits: a bigger one wraps, as it always did. Light on imports: every 
 
 from __future__ import annotations
 
-_BLANKS = " \t\n\r\f\v"
+_BLANKS = " \t\n\r\f\v\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 _DECIMAL = "0123456789"
 _DIGITS = {"x": ("0123456789abcdefABCDEF", 16), "o": ("01234567", 8)}
 _WORDS = {"NaN": float("nan"), "Infinity": float("inf")}

@@ -31,6 +31,10 @@ class Machine:
         self.os.close = lambda file: file.close()
         self.os.path = SimpleNamespace(exists=self.disk.exists)
 
+    def plain_file(self, path, flags, *, mode):
+        """There are no FIFOs on this disk."""
+        return self.disk.open(path, flags, mode)
+
     def open(self, path, mode):
         put = SimpleNamespace(write=lambda data: put_file(self.disk, path, data))
         return contextlib.nullcontext(put)
@@ -42,6 +46,8 @@ def path(monkeypatch):
     for module in (config_store, config_view):
         monkeypatch.setattr(module, "sqlite3", machine.sqlite3)
         monkeypatch.setattr(module, "os", machine.os)
+    monkeypatch.setattr(config_store, "plain_file", machine.plain_file)
+    monkeypatch.setattr(config_store, "check_plain", lambda path: None)
     monkeypatch.setattr(real, "sqlite3", machine.sqlite3)
     monkeypatch.setattr(real, "open", machine.open, raising=False)
     yield "/var/lib/ganeti/config.db"

@@ -44,7 +44,7 @@ class Campaign:
         self._pause = threading.Event()
         self.users = [User(bed, f"user{number}", f"{seed}/{number}", self.history) for number in range(USERS)]
         self.observer = Observer(bed, self.history)
-        self.promises = AcknowledgedJobs(bed, self.users, self.history)
+        self.acknowledged = AcknowledgedJobs(bed, self.users, self.history)
         self.rounds = 0
         self.takeovers_s: list[float] = []
         self.returns_s: list[float] = []
@@ -87,7 +87,7 @@ class Campaign:
             user.pause()
         for user in self.users:
             require(user.idle.wait(60), f"jobs of {user.name} do not end")
-        self.promises.check()
+        self.acknowledged.check()
         require(not self.observer.faults, f"{self.observer.faults}")
         self._tell("all is well")
 

@@ -31,6 +31,7 @@ from ganeti.calls import node_client
 from ganeti.calls.node_client import NodeClient
 from ganeti.calls.node_requests import TextOfFile
 from ganeti.model.configuration import Configuration
+from ganeti.model.node_calls.node import Version
 from ganeti.model.node_requests import DiskSpec, InstanceSpec
 from ganeti.model.objects import CONFIG_VERSION, Node
 from ganeti.node.certificates import create_authority, digest, issue_node_certificate
@@ -360,6 +361,9 @@ def test_an_offline_node_is_not_called_and_a_missing_daemon_is_named(noded: Node
     node = Node(uuid="uuid-1", name=NODE, primary_ip="127.0.0.1", secondary_ip="", group="", offline=True)
     noded.config.put("nodes", "uuid-1", node)
     with pytest.raises(NodeUnreachableError, match="marked offline"):
+        noded.call("test_delay", job=0, duration=0.0)
+    assert Version.reaches_offline, "a node is asked before it is no more offline"
+    with pytest.raises(NodeUnreachableError, match="Connection refused"):
         noded.call("version", job=0)
 
 

@@ -9,6 +9,7 @@ changed (1.5 %).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -205,7 +207,9 @@ def cpu_s(process_id: int) -> float:
     return (int(words[11]) + int(words[12])) / _TICKS
 
 
-def main() -> None:
+@contextlib.contextmanager
+def beside_file() -> Iterator[tuple[Path, Pair, DiskSpec, Path]]:
+    """A directory, two nodes, an open mirrored disk between them, and a plain file of its size."""
     root = Path(tempfile.mkdtemp(prefix="gntm", dir="/var/tmp"))
     pair = Pair(root)
     try:
@@ -213,6 +217,14 @@ def main() -> None:
         plain = root / "plain"
         plain.write_bytes(b"")
         os.truncate(plain, SIZE_MIB * MIB)
+        yield root, pair, disk, plain
+    finally:
+        pair.close()
+        shutil.rmtree(root)
+
+
+def main() -> None:
+    with beside_file() as (root, pair, disk, plain):
         report_writes(pair, disk, plain)
         report_bound(root, plain)
         report_least(root, plain)
@@ -222,9 +234,6 @@ def main() -> None:
         report_idle(pair)
         for node in pair.nodes:
             run(node.driver.deactivate(disk))
-    finally:
-        pair.close()
-        shutil.rmtree(root)
 
 
 if __name__ == "__main__":

@@ -8,26 +8,20 @@ with KVM, so the ratio is smaller.
 from __future__ import annotations
 
 import gzip
-import os
-import shutil
 import stat
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from measure import precedence, report
-from tests.real.mirror_lab import MIB, Pair
+from mirror import COUNTS, ROUNDS, beside_file
 
 from ganeti.tools.testbed import guest, guest_run
 from ganeti.tools.testbed.guest import GuestImage
 
-ROUNDS = 5
-COUNTS = {1: 1500, 16: 12000}
-SIZE_MIB = 256
 WITHIN_S = 120.0
 SOURCE = Path(__file__).with_name("guest_writes.c")
 FILE, MIRROR = "/dev/vda", "/dev/vdb"
@@ -64,18 +58,7 @@ def drive(number: int, where: str) -> list[str]:
 
 
 def main() -> None:
-    with precedence():
-        compare()
-
-
-def compare() -> None:
-    root = Path(tempfile.mkdtemp(prefix="gntm", dir="/var/tmp"))
-    pair = Pair(root)
-    try:
-        disk = pair.opened(pair.disk(size_mib=SIZE_MIB))
-        plain = root / "plain"
-        plain.write_bytes(b"")
-        os.truncate(plain, SIZE_MIB * MIB)
+    with precedence(), beside_file() as (root, pair, disk, plain):
         socket, export = pair.one.places.socket(disk.uuid), pair.one.export(disk)
         mirrored = f"file.driver=nbd,file.server.type=unix,file.server.path={socket},file.export={export}"
         devices = [*drive(0, f"file={plain}"), *drive(1, mirrored)]
@@ -89,9 +72,6 @@ def compare() -> None:
             report(f"4k write of a guest, depth {depth}, plain file", file_us, "us")
             report(f"4k write of a guest, depth {depth}, mirror", mirror_us, "us")
             report(f"mirror to plain file in a guest, depth {depth}", mirror_us / file_us, "times", bar="3")
-    finally:
-        pair.close()
-        shutil.rmtree(root)
 
 
 if __name__ == "__main__":

@@ -207,14 +207,7 @@ class Painter:
     def _settle(self) -> None:
         """Give each node the free memory, disk and spindles its instances leave; more or less, in places."""
         for node in self.picture.nodes:
-            memory, disk, spindles = int(node[1]) - int(node[2]), int(node[4]), int(node[9])
-            for one in self.picture.instances:
-                if one[12] == "Y":
-                    continue
-                memory -= int(one[1]) if one[6] == node[0] and one[4] in _USING_MEMORY else 0
-                if node[0] in one[6:8] and one[8] in ("drbd", "plain"):
-                    disk -= int(one[2])
-                    spindles -= int(one[11]) if one[11] != "-" else 0
+            memory, disk, spindles = left_on(node, self.picture.instances)
             noise = self.dice.choice((0, 0, 0, 37, 400, 900)) if self.chance(0.5) else 0
             node[3] = str(memory - noise + (self.rare(0.1) and 2000))
             node[5] = str(disk - (self.dice.choice((0, 100, 5000)) if self.chance(0.3) else 0))
@@ -291,7 +284,7 @@ class Painter:
         self.picture.loads = "\n".join(rows) + ("\n" if self.chance(0.8) else "")
 
 
-_USING_MEMORY = ("running", "ERROR_up", "ERROR_nodedown", "ERROR_nodeoffline", "ERROR_wrongnode")
+USING_MEMORY = ("running", "ERROR_up", "ERROR_nodedown", "ERROR_nodeoffline", "ERROR_wrongnode")
 
 
 def to_text(picture: Picture, dice: random.Random) -> str:
@@ -349,3 +342,16 @@ def mangled(text: str, dice: random.Random) -> str:
         else:
             letters = letters[:at] if dice.random() < 0.3 else letters
     return "".join(letters)
+
+
+def left_on(node: list[str], instances: list[list[str]]) -> tuple[int, int, int]:
+    """Memory and disk (MiB) and spindles that *instances* leave on *node*; below nothing where they overfill it."""
+    memory, disk, spindles = int(node[1]) - int(node[2]), int(node[4]), int(node[9])
+    for one in instances:
+        if one[12] == "Y":
+            continue
+        memory -= int(one[1]) if one[6] == node[0] and one[4] in USING_MEMORY else 0
+        if node[0] in one[6:8] and one[8] in ("drbd", "plain"):
+            disk -= int(one[2])
+            spindles -= int(one[11]) if one[11] != "-" else 0
+    return memory, disk, spindles

@@ -11,13 +11,12 @@ import random
 from typing import Any
 
 from tests.differential.cases import CLUSTER, LOADS, REQUEST, Case
-from tests.differential.other_cluster import TEMPLATES, Picture
+from tests.differential.other_cluster import TEMPLATES, USING_MEMORY, Picture, left_on
 from tests.differential.other_remote import to_answers, to_reports
 from tests.differential.other_request import to_message
 
 TOOLS = ("hail", "hbal", "hcheck", "hinfo", "hroller", "hscan", "hspace", "hsqueeze")
-_RUNNING = ("running", "ERROR_up", "ERROR_nodedown", "ERROR_nodeoffline", "ERROR_wrongnode")
-_STATUSES = ("running",) * 6 + (*_RUNNING, "ADMIN_down", "ADMIN_offline", "ERROR_down", "USER_down")
+_STATUSES = ("running",) * 6 + (*USING_MEMORY, "ADMIN_down", "ADMIN_offline", "ERROR_down", "USER_down")
 _ODD_WORDS = (
     *("", " ", "-", "?", "0", "-1", "+1", "007", "0x1f", "0o17", "0b11", "1_000", "1e3", "1.5", "1.", ".5", "(7)"),
     *(" 7", "7 ", "\t7", "\u00a07", "\u0663", "\uff17", "NaN", "Infinity", "-Infinity", "inf", "nan", "None", "Just 3"),
@@ -133,13 +132,7 @@ class _Scene:
     def _settle(self) -> None:
         full = self.chance(0.2)
         for node in self.picture.nodes:
-            memory, disk, spindles = int(node[1]) - int(node[2]), int(node[4]), int(node[9])
-            for one in self.picture.instances:
-                if one[12] == "Y":
-                    continue
-                memory -= int(one[1]) if one[6] == node[0] and one[4] in _RUNNING else 0
-                if node[0] in one[6:8] and one[8] in ("drbd", "plain"):
-                    disk, spindles = disk - int(one[2]), spindles - (one[11] == "1")
+            memory, disk, spindles = left_on(node, self.picture.instances)
             if full and self.chance(0.5):
                 node[2], memory = str(int(node[2]) + max(0, memory - 64)), min(memory, 64)
             node[3], node[5] = str(max(0, memory)), str(max(0, disk))

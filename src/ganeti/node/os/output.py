@@ -57,7 +57,7 @@ def said(token: str, offset: int) -> Said:
     end = data.rfind(b"\n") + 1
     if not end and len(data) == PIECE_BYTES:  # a line without an end
         end = len(data)
-    lines = [_shown(line, run) for line in data[:end].decode("utf-8", "replace").splitlines()]
+    lines = [_shown(line) for line in without(run.hidden, data[:end].decode("utf-8", "replace")).splitlines()]
     return Said(lines=[line for line in lines if line], offset=offset + end, log=path)
 
 
@@ -69,7 +69,7 @@ def rest(token: str, offset: int) -> Said:
     run = _runs[token]
     with open(run.log_path, "rb") as log:
         data = os.pread(log.fileno(), PIECE_BYTES, run.begun_at + offset)
-    last = _shown(data.decode("utf-8", "replace"), run)
+    last = _shown(without(run.hidden, data.decode("utf-8", "replace")))
     return Said(lines=[last] if last else [], offset=offset + len(data), log=found.log)
 
 
@@ -82,6 +82,6 @@ def without(hidden: Iterable[str], text: str) -> str:
     return text
 
 
-def _shown(line: str, run: _Run) -> str:
-    text = "".join(each if each.isprintable() else " " for each in without(run.hidden, line)).rstrip()
+def _shown(line: str) -> str:
+    text = "".join(each if each.isprintable() else " " for each in line).rstrip()
     return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]}…"

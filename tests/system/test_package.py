@@ -121,6 +121,10 @@ def test_everything_is_where_other_programs_look_for_it(bed: Layout) -> None:
     named = ("daemon-util", "ensure-dirs", "mon-collector", "node-cleanup", "cfgupgrade", "take-over", "move-instance")
     for name in named:  # as messages and pages tell to type them: this shell's own path has more directories
         good(bed, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c", f"command -v {name}")
+    storage_daemon = (
+        "import os; from ganeti.mirrord.data_path import PROGRAM; assert os.access(PROGRAM, os.X_OK), PROGRAM"
+    )
+    good(bed, "/usr/lib/ganeti/python/bin/python3", "-c", storage_daemon)
     assert "(ganeti " in good(bed, "/usr/sbin/gnt-cluster", "--version")
     assert good(bed, "ensure-dirs", "--full-run", "--verbose") == ""
 

@@ -80,7 +80,7 @@ def library() -> ctypes.CDLL:
         try:
             found = ctypes.CDLL(LIBRARY)
         except OSError as err:
-            raise ExecutionError(f"The placement kernel cannot be loaded ({err}): build it with setup/kernel") from err
+            raise ExecutionError(f"The placement kernel cannot be loaded ({err}): build it with setup/compile") from err
         for name, (result, arguments) in _CALLS.items():
             call = getattr(found, name)
             call.restype, call.argtypes = result, arguments

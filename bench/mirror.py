@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Mirrored disks between two nodes on loopback, over TLS, beside a plain file in the same run.
 
-4k writes at depth 1 and 16 (bar: 3 times the plain file), beside them what two storage daemons of QEMU need alone,
-without a relay and TLS between them, and two programs that can do nothing else (`mirror_least.c`), the longest write
-while the secondary hangs (2 s), memory of a disk's processes (25 MB), CPU of an idle disk, what is copied after 1 % has
-changed (1.5 %).
+4k writes at depth 1 and 16 (bar: 3 times the plain file), the longest write while the secondary hangs (2 s), memory of
+a disk's processes (25 MB), CPU of an idle disk, what is copied after 1 % has changed (1.5 %).
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -28,17 +25,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from measure import report
 from tests.real.mirror_lab import MIB, Guest, Pair, run, status, wait_until
 
-from ganeti.base.paths import Paths
-from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.model.node_requests import DiskSpec
-from ganeti.node.storage.mirror.places import Places
 
 ROUNDS = 5
 COUNTS = {1: 1500, 16: 12000}
 SIZE_MIB = 256
 STALLS = 5
 IDLE_S = 10.0
-_BOUND = "bound"
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -73,71 +66,6 @@ def report_writes(pair: Pair, disk: DiskSpec, plain: Path) -> None:
         report(f"4k write, depth {depth}, plain file", file_us, "us")
         report(f"4k write, depth {depth}, mirror", mirror_us, "us", bar="3 times the plain file")
         report(f"mirror to plain file, depth {depth}", mirror_us / file_us, "times", bar="3")
-
-
-def report_bound(root: Path, plain: Path) -> None:
-    """The same two storage daemons, the primary's connected to the secondary's itself: no relay gets below that."""
-    run(_report_bound(root, plain))
-
-
-async def _report_bound(root: Path, plain: Path) -> None:
-    places = [Places(Paths(str(root / name))) for name in ("first", "second")]
-    daemons = []
-    for each in places:
-        os.makedirs(each.directory)
-        os.makedirs(each.paths.log_dir)
-        image = each.paths.under("/image")
-        Path(image).write_bytes(b"")
-        os.truncate(image, SIZE_MIB * MIB)
-        daemons.append(StorageDaemon(each, _BOUND, image))
-    os.symlink(places[1].file(_BOUND, "nbd"), places[0].file(_BOUND, "peer"))
-    try:
-        for daemon in daemons:
-            await daemon.start(_BOUND)
-        await daemons[0].attach(_BOUND, whole=False, rate_kib=0)
-        target = [f"nbd+unix:///{_BOUND}?socket={places[0].file(_BOUND, 'nbd')}"]
-        for depth in COUNTS:
-            pairs = [(write_us([str(plain)], depth), write_us(target, depth)) for _ in range(ROUNDS)]
-            file_us, both_us = (statistics.median(values) for values in zip(*pairs, strict=True))
-            report(f"storage daemons alone to plain file, depth {depth}", both_us / file_us, "times")
-        job = await daemons[0].job()
-        assert job is not None and job.works, job
-    finally:
-        for daemon in daemons:
-            await daemon.stop()
-
-
-def report_least(root: Path, plain: Path) -> None:
-    """Two programs that do nothing but write to both images: no mirror outside of the guest's QEMU gets below that."""
-    program, door = root / "least", root / "door"
-    subprocess.run(["cc", "-O2", "-o", str(program), str(Path(__file__).with_name("mirror_least.c"))], check=True)
-    images = [root / name for name in ("own", "other")]
-    for image in images:
-        image.write_bytes(b"")
-        os.truncate(image, SIZE_MIB * MIB)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = [subprocess.Popen([program, images[1], str(port)])]
-    try:
-        wait_until(lambda: listens(port), "the secondary listens")
-        running.append(subprocess.Popen([program, images[0], str(port), door]))
-        wait_until(door.exists, "the primary listens")
-        for depth in COUNTS:
-            target = [f"nbd+unix:///?socket={door}"]
-            pairs = [(write_us([str(plain)], depth), write_us(target, depth)) for _ in range(ROUNDS)]
-            file_us, both_us = (statistics.median(values) for values in zip(*pairs, strict=True))
-            report(f"least programs alone to plain file, depth {depth}", both_us / file_us, "times")
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    assert images[0].read_bytes() == images[1].read_bytes()
-
-
-def listens(port: int) -> bool:
-    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in table)
 
 
 def report_stalls(pair: Pair, disk: DiskSpec) -> None:
@@ -224,10 +152,8 @@ def beside_file() -> Iterator[tuple[Path, Pair, DiskSpec, Path]]:
 
 
 def main() -> None:
-    with beside_file() as (root, pair, disk, plain):
+    with beside_file() as (_, pair, disk, plain):
         report_writes(pair, disk, plain)
-        report_bound(root, plain)
-        report_least(root, plain)
         pair.wait_equal(disk, pair.one)
         report_stalls(pair, disk)
         report_resync(pair, disk)

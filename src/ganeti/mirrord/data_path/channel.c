@@ -96,7 +96,7 @@ void channel_used(struct channel *channel, size_t count) {
 }
 
 void channel_put(struct channel *channel, const void *bytes, size_t count) {
-	if (channel->has_ended)
+	if (channel->has_ended || !count)
 		return;
 	if (channel->due + count > channel->room) {
 		if (channel->sent) {

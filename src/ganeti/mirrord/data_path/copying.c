@@ -16,6 +16,9 @@ static uint64_t *bits;
 static uint64_t parts, lacking, cursor, part_bytes, noted_size;
 static uint64_t bytes_in_all, bytes_on_the_way;
 static double not_before_s;
+/* What was copied may be in a cache of the other node's disk, and the guest was told that it is durable. */
+static enum { DURABLE, TO_FLUSH, FLUSHING } flushing;
+static unsigned flushes_due;
 
 static uint64_t least(uint64_t one, uint64_t other) {
 	return one < other ? one : other;
@@ -59,6 +62,8 @@ bool copying_prepare(const char *what) {
 			copying_mark(0, image_size);
 	}
 	not_before_s = 0;
+	flushing = TO_FLUSH;
+	flushes_due = 0;
 	bytes_in_all = lacking * part_bytes;
 	return true;
 }
@@ -131,8 +136,19 @@ void copying_go(void) {
 		struct request *copy = take_run();
 		if (!copy)
 			return;
+		flushing = TO_FLUSH;
 		request_come(copy);
 	}
+	if (far_state == WORKS && !lacking && !bytes_on_the_way && flushing == TO_FLUSH) {
+		flushing = FLUSHING;
+		flushes_due++;
+		far_flush_copied();
+	}
+}
+
+void copying_flushed(void) {
+	if (!--flushes_due && flushing == FLUSHING)
+		flushing = DURABLE;
 }
 
 static void give_up(struct request *copy) {
@@ -179,7 +195,7 @@ void copying_ended(struct request *copy) {
 }
 
 bool copying_is_equal(void) {
-	return far_state == WORKS && !lacking && !bytes_on_the_way;
+	return far_state == WORKS && !lacking && !bytes_on_the_way && flushing == DURABLE;
 }
 
 void copying_progress(uint64_t *done, uint64_t *total) {

@@ -13,22 +13,27 @@ enum { HEADER = 28, ANSWER = 16 };
 enum { NBD_WRITE = 1, NBD_DISCONNECT, NBD_FLUSH, NBD_ZEROES = 6 };
 enum { FUA = 1, NO_HOLE = 2 };
 static const uint32_t REQUEST_MAGIC = 0x25609513, SIMPLE_MAGIC = 0x67446698;
-static const uint64_t LAST_FLUSH = UINT64_MAX;
-static const double SILENCE_S = 0.8, ZEROES_S = 10.0;
+static const uint64_t LAST_FLUSH = UINT64_MAX, COPIED_FLUSH = UINT64_MAX - 1, PING = UINT64_MAX - 2;
+static const double SILENCE_S = 0.8, PING_S = 0.3, SLOW_S = 10.0;
 
 enum far_state far_state = ALONE;
 bool loss_is_noted = true;
 struct channel far_channel = {.socket = -1, .has_ended = true};
 enum last_flush far_last_flush = NONE;
-static unsigned answers_due, zeroes_due; /* of the latter nothing is expected soon: freeing parts takes its time */
-static double heard_s, zeroes_heard_s;
+/* A flush, and making parts zero, may take a disk its time: that the other node lives is asked with a ping meanwhile. */
+static unsigned answers_due, slow_due;
+static double heard_s, slow_heard_s, pinged_s;
 
 void far_attach(int socket, SSL *tls) {
 	channel_open(&far_channel, socket, tls);
 	far_state = WORKS;
 	far_last_flush = NONE;
-	answers_due = zeroes_due = 0;
+	answers_due = slow_due = 0;
 	requests_mark_begun();
+}
+
+static bool is_slow(uint16_t kind, uint64_t cookie) {
+	return kind != NBD_WRITE && cookie != PING;
 }
 
 static void put_request(uint16_t flags, uint16_t kind, uint64_t cookie, uint64_t offset, uint32_t length) {
@@ -40,9 +45,11 @@ static void put_request(uint16_t flags, uint16_t kind, uint64_t cookie, uint64_t
 	put64(header + 16, offset);
 	put32(header + 24, length);
 	channel_put(&far_channel, header, sizeof header);
-	if (kind == NBD_ZEROES && !zeroes_due++)
-		zeroes_heard_s = now_s();
-	else if (kind != NBD_ZEROES && kind != NBD_DISCONNECT && !answers_due++)
+	if (kind == NBD_DISCONNECT)
+		return;
+	if (is_slow(kind, cookie) && !slow_due++)
+		slow_heard_s = pinged_s = now_s();
+	else if (!is_slow(kind, cookie) && !answers_due++)
 		heard_s = now_s();
 }
 
@@ -52,17 +59,22 @@ void far_write(struct request *request) {
 }
 
 void far_zero(struct request *request) {
-	request->far_zeroes = true;
+	request->far_is_slow = true;
 	put_request(request->keeps_space ? NO_HOLE : 0, NBD_ZEROES, request - requests, request->offset, request->length);
 }
 
 void far_flush(struct request *request) {
+	request->far_is_slow = true;
 	put_request(0, NBD_FLUSH, request - requests, 0, 0);
 }
 
 void far_begin_last_flush(void) {
 	far_last_flush = DUE;
 	put_request(0, NBD_FLUSH, LAST_FLUSH, 0, 0);
+}
+
+void far_flush_copied(void) {
+	put_request(0, NBD_FLUSH, COPIED_FLUSH, 0, 0);
 }
 
 void far_lose(const char *why) {
@@ -86,15 +98,20 @@ static const char *take_answer(const char *bytes) {
 		snprintf(why, sizeof why, "it answers with error %u: %s", get32(bytes + 4), strerror(get32(bytes + 4)));
 		return why;
 	}
-	if (cookie == LAST_FLUSH && far_last_flush == DUE) {
-		answers_due--;
-		far_last_flush = DONE;
-	} else if (cookie < REQUESTS + COPIES && requests[cookie].far_due) {
-		--*(requests[cookie].far_zeroes ? &zeroes_due : &answers_due);
-		request_far_ended(&requests[cookie]);
-	} else {
+	struct request *request = cookie < REQUESTS + COPIES ? &requests[cookie] : NULL;
+	const bool was_slow = request ? request->far_is_slow : cookie != PING;
+	unsigned *due = was_slow ? &slow_due : &answers_due;
+	if (!*due || (request && !request->far_due))
 		return "it answers what was not asked";
-	}
+	--*due;
+	if (was_slow)
+		slow_heard_s = heard_s;
+	if (request)
+		request_far_ended(request);
+	else if (cookie == LAST_FLUSH)
+		far_last_flush = DONE;
+	else if (cookie == COPIED_FLUSH)
+		copying_flushed();
 	return NULL;
 }
 
@@ -102,7 +119,7 @@ void far_take(void) {
 	if (far_state != WORKS)
 		return;
 	if (channel_fill(&far_channel))
-		heard_s = zeroes_heard_s = now_s();
+		heard_s = now_s();
 	while (channel_held(&far_channel) >= ANSWER) {
 		const char *why = take_answer(channel_bytes(&far_channel));
 		if (why) {
@@ -125,16 +142,31 @@ void far_leave(void) {
 	copying_forget();
 }
 
+/* Whether the other node may still be waited for. */
+static bool lives(double now) {
+	if (answers_due && now - heard_s > SILENCE_S)
+		return false;
+	if (slow_due && now - slow_heard_s > SLOW_S)
+		return false;
+	if (answers_due) {
+		wake_at(heard_s + SILENCE_S + 0.001);
+	} else if (slow_due && now - pinged_s > PING_S) {
+		pinged_s = now;
+		put_request(0, NBD_ZEROES, PING, 0, 0);
+		wake_at(heard_s + SILENCE_S + 0.001);
+	} else if (slow_due) {
+		wake_at(pinged_s + PING_S + 0.001);
+	}
+	return true;
+}
+
 void far_watch(void) {
 	if (far_state != WORKS)
 		return;
+	const bool still_lives = lives(now_s());
 	channel_send(&far_channel);
 	if (far_channel.has_ended)
 		far_lose("the connection broke");
-	else if ((answers_due && now_s() - heard_s > SILENCE_S) || (zeroes_due && now_s() - zeroes_heard_s > ZEROES_S))
+	else if (!still_lives)
 		far_lose("it does not answer");
-	else if (answers_due)
-		wake_at(heard_s + SILENCE_S + 0.001);
-	else if (zeroes_due)
-		wake_at(zeroes_heard_s + ZEROES_S + 0.001);
 }

@@ -102,8 +102,8 @@ struct request {
 	bool has_come;    /* all data are there, so its order is fixed */
 	bool has_started; /* before that it waits for one that it overlaps with */
 	bool own_due, far_due;
-	bool far_has;    /* the other node has answered that it has it */
-	bool far_zeroes; /* the other node makes a part zero, which may take its time */
+	bool far_has;     /* the other node has answered that it has it */
+	bool far_is_slow; /* a flush, or making a part zero */
 	bool is_held; /* has ended, but the loss of the other copy is not noted */
 	int error;
 	uint64_t order;
@@ -164,6 +164,7 @@ void far_watch(void);
 enum last_flush { NONE, DUE, DONE };
 extern enum last_flush far_last_flush; /* before the other copy is left as an equal one */
 void far_begin_last_flush(void);
+void far_flush_copied(void);
 
 /* copying.c: what the other copy lacks, and making it equal */
 extern uint64_t copy_rate;
@@ -175,6 +176,7 @@ void copying_go(void);
 void copying_start(struct request *copy);
 void copying_read(struct request *copy);
 void copying_ended(struct request *copy);
+void copying_flushed(void);
 bool copying_is_equal(void);
 void copying_progress(uint64_t *done, uint64_t *total);
 

@@ -169,10 +169,10 @@ static void serve(void) {
 		if (all[SIGNALS].revents && !is_ending)
 			begin_to_end();
 		take_events(all, count);
-		commands_look();
 		copying_go();
 		far_watch();
 		clients_sweep();
+		commands_look();
 		image_submit();
 	}
 }

@@ -38,7 +38,8 @@ static void *work(void *nothing) {
 			pthread_cond_wait(&has_work, &lock);
 		pthread_mutex_unlock(&lock);
 		errno = 0;
-		const bool went_well = zero_range(request->offset, request->length, request->keeps_space);
+		const bool went_well = zero_range(request->offset, request->length, request->keeps_space) &&
+			(!request->is_durable || image_sync());
 		request->error = went_well ? 0 : errno ? errno : EIO;
 		pthread_mutex_lock(&lock);
 		append(&ended, request);

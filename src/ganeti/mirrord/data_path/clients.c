@@ -29,8 +29,15 @@ static const char ALLOCATION[] = "base:allocation";
 struct client *clients;
 char export_name[NAME];
 
+static unsigned count_of_clients(void) {
+	unsigned count = 0;
+	for (const struct client *client = clients; client; client = client->next)
+		count++;
+	return count;
+}
+
 struct client *client_new(int socket, SSL *tls, const char *line) {
-	struct client *client = calloc(1, sizeof *client);
+	struct client *client = count_of_clients() < CLIENTS ? calloc(1, sizeof *client) : NULL;
 	if (!client)
 		return NULL;
 	channel_open(&client->channel, socket, tls);
@@ -450,6 +457,7 @@ void clients_end(bool of_other_node) {
 	for (struct client *client = clients; client; client = client->next) {
 		if (client->is_other_node == of_other_node) {
 			end(client);
+			client->is_cut = true;
 			client_take(client, false);
 		}
 	}
@@ -470,7 +478,8 @@ void clients_sweep(void) {
 			end(client);
 		if (client->is_ending && client->coming)
 			client_take(client, false);
-		if (client->is_ending && !client->begun) {
+		const bool is_told = client->channel.has_ended || client->is_cut || !channel_events(&client->channel, false);
+		if (client->is_ending && !client->begun && is_told) {
 			*place = client->next;
 			channel_close(&client->channel);
 			free(client);

@@ -20,8 +20,9 @@ static const double ASKED_S = 10.0, LEAVING_S = 4.0;
 
 static int door = -1, client = -1;
 static char loss[SENTENCE];
-static unsigned hiding, cutting, detaching, attaching; /* numbers of commands that are not answered yet */
-static bool is_leaving, was_equal;
+static unsigned hiding, cutting, detaching; /* numbers of commands that are not answered yet */
+static const struct handshake *attaching;
+static bool is_leaving, counted_as_equal, was_equal;
 static double leave_until_s;
 static unsigned last_asking;
 static struct handshake *asking; /* what waits for its answer */
@@ -46,7 +47,8 @@ static void drop_client(void) {
 		close(client);
 	client = -1;
 	/* whoever asked is gone; what was begun goes on */
-	hiding = cutting = detaching = attaching = 0;
+	hiding = cutting = detaching = 0;
+	attaching = NULL;
 	for (struct handshake *each; (each = asking);) {
 		asking = each->next;
 		handshake_free(each);
@@ -185,7 +187,7 @@ static void attach(unsigned number, char **field) {
 	} else {
 		with->size = image_size;
 		if (handshake_start(with)) {
-			attaching = number;
+			attaching = with;
 			return;
 		}
 		refuse(number, "no thread can be started");
@@ -201,11 +203,11 @@ static void detach(unsigned number, char **field) {
 		return;
 	}
 	if (attaching)
-		refuse(attaching, "it is detached");
-	attaching = 0;
+		refuse(attaching->number, "it is detached");
+	attaching = NULL;
 	detaching = number;
 	is_leaving = true;
-	was_equal = copying_is_equal();
+	counted_as_equal = was_equal = copying_is_equal();
 	leave_until_s = now_s() + LEAVING_S;
 	requests_close_gate(true);
 }
@@ -315,9 +317,26 @@ static void carry_out(char *text, int socket) {
 		close(socket);
 }
 
+/* The first one; others are closed. */
+static int descriptor_of(struct msghdr *message) {
+	int first = -1;
+	const struct cmsghdr *head = CMSG_FIRSTHDR(message);
+	if (!head || head->cmsg_type != SCM_RIGHTS)
+		return -1;
+	for (size_t at = 0; CMSG_LEN(at + sizeof first) <= head->cmsg_len; at += sizeof first) {
+		int each;
+		memcpy(&each, CMSG_DATA(head) + at, sizeof each);
+		if (first < 0)
+			first = each;
+		else
+			close(each);
+	}
+	return first;
+}
+
 void commands_take(void) {
 	static char text[LINE];
-	char about[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(size_t))));
+	char about[CMSG_SPACE(sizeof(int))] __attribute__((aligned(sizeof(struct cmsghdr))));
 	struct iovec place = {text, sizeof text - 1};
 	struct msghdr message = {
 		.msg_iov = &place, .msg_iovlen = 1, .msg_control = about, .msg_controllen = sizeof about};
@@ -328,10 +347,13 @@ void commands_take(void) {
 		drop_client();
 		return;
 	}
-	int socket = -1;
-	const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof socket))
-		memcpy(&socket, CMSG_DATA(head), sizeof socket);
+	const int socket = descriptor_of(&message);
+	if (message.msg_flags & MSG_TRUNC) {
+		if (socket >= 0)
+			close(socket);
+		drop_client();
+		return;
+	}
 	text[some] = 0;
 	carry_out(text, socket);
 }
@@ -339,9 +361,9 @@ void commands_take(void) {
 /* What takes its time */
 
 static void attached(struct handshake *with) {
-	if (!attaching || attaching != with->number)
+	if (attaching != with)
 		return;
-	attaching = 0;
+	attaching = NULL;
 	if (*with->error && with->is_refused)
 		answer(with->number, "error", "\n%s\n%s", with->error, with->line);
 	else if (*with->error)
@@ -387,8 +409,8 @@ static void leave_when_still(void) {
 	if (was_equal && far_last_flush == DUE && far_state == WORKS)
 		return;
 	was_equal = was_equal && far_last_flush == DONE;
-	if (!was_equal)
-		far_lose("it is given up"); /* no write is answered before that is noted */
+	if (!was_equal && counted_as_equal)
+		far_lose("it cannot be flushed");
 	far_leave();
 	far_last_flush = NONE;
 	requests_close_gate(false);

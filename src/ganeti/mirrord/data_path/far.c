@@ -60,7 +60,8 @@ void far_write(struct request *request) {
 
 void far_zero(struct request *request) {
 	request->far_is_slow = true;
-	put_request(request->keeps_space ? NO_HOLE : 0, NBD_ZEROES, request - requests, request->offset, request->length);
+	const uint16_t flags = (request->keeps_space ? NO_HOLE : 0) | (request->is_durable ? FUA : 0);
+	put_request(flags, NBD_ZEROES, request - requests, request->offset, request->length);
 }
 
 void far_flush(struct request *request) {
@@ -140,6 +141,7 @@ void far_leave(void) {
 	}
 	far_state = ALONE;
 	copying_forget();
+	requests_lose_far();
 }
 
 /* Whether the other node may still be waited for. */

@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 512 << 10, AT_ONCE = 8 };
-static const double CONNECT_S = 2.0, ACCEPT_S = 10.0;
+enum { STACK_BYTES = 512 << 10, AT_ONCE = 16 };
+static const double WITHIN_S = 2.0;
 static const uint64_t OPTION_ANSWER = 0x3e889045565a9;
 
 int handshake_events = -1;
@@ -281,7 +281,7 @@ bool handshake_start(struct handshake *handshake) {
 	pthread_t thread;
 	if (under_way == AT_ONCE)
 		return false;
-	handshake->until_s = now_s() + (handshake->is_server ? ACCEPT_S : CONNECT_S);
+	handshake->until_s = now_s() + WITHIN_S;
 	if (handshake->is_server)
 		fcntl(handshake->socket, F_SETFL, 0);
 	pthread_attr_init(&attributes);

@@ -146,6 +146,6 @@ bool zero_range(uint64_t offset, uint64_t length, bool keep_space) {
 	return (errno == EOPNOTSUPP || errno == ENODEV) && write_zeroes(offset, length);
 }
 
-void image_sync(void) {
-	fdatasync(image);
+bool image_sync(void) {
+	return !fdatasync(image);
 }

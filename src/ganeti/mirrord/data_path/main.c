@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLIENTS = 64, SOCKETS = CLIENTS + 8 };
+enum { SOCKETS = CLIENTS + 8 };
 enum { IMAGE, BLOCKING, HANDSHAKES, SIGNALS, DOOR, COMMAND_DOOR, COMMANDS, FAR, FIXED };
 static const double ENDING_S = 8.0;
 
@@ -76,18 +76,11 @@ static bool catch_signals(void) {
 	return signals >= 0;
 }
 
-static unsigned count_of_clients(void) {
-	unsigned count = 0;
-	for (const struct client *client = clients; client; client = client->next)
-		count++;
-	return count;
-}
-
 static void accept_client(void) {
 	const int socket = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (socket < 0)
 		return;
-	if (count_of_clients() == CLIENTS || is_ending || !client_new(socket, NULL, NULL))
+	if (is_ending || !client_new(socket, NULL, NULL))
 		close(socket);
 }
 

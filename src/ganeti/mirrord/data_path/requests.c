@@ -53,7 +53,6 @@ struct request *request_new(uint32_t data_bytes) {
 		return NULL;
 	clear(request);
 	request->length = data_bytes;
-	bytes_held += data_bytes;
 	return request;
 }
 
@@ -136,6 +135,8 @@ static void start_waiting(void) {
 
 void request_come(struct request *request) {
 	request->has_come = true;
+	if (has_data(request))
+		bytes_held += request->length;
 	request->order = ++last_order;
 	if (may_start(request))
 		start(request);
@@ -146,7 +147,7 @@ void request_come(struct request *request) {
 void request_free(struct request *request) {
 	if (request->client)
 		request->client->begun--;
-	if (has_data(request))
+	if (request->has_come && has_data(request))
 		bytes_held -= request->length;
 	if (request->room > SMALL) {
 		free(request->data);

@@ -20,6 +20,7 @@ enum {
 	BLOCK = 4096,            /* what a request is a multiple of: O_DIRECT always works */
 	LONGEST = 1 << 20,       /* of a request with data */
 	SMALL = 1 << 16,         /* data of this size stay with a request when it has ended */
+	CLIENTS = 64,
 	REQUESTS = 128,          /* of clients, at once */
 	COPIES = 4,              /* parts on their way to the other node, at once */
 	IN_FLIGHT = 6 << 20,     /* bytes of data that clients' requests hold, at once */
@@ -76,7 +77,7 @@ void image_write(struct request *request, bool is_durable);
 void image_flush(struct request *request);
 void image_submit(void); /* what was begun since the last time */
 void image_take_ended(void);
-void image_sync(void);
+bool image_sync(void);
 bool image_is_hole(uint64_t offset, uint64_t length);
 uint64_t image_extent(uint64_t offset, uint64_t end, bool *is_hole); /* the end of the data or hole at offset */
 
@@ -131,7 +132,8 @@ extern char export_name[NAME];
 struct client {
 	struct channel channel;
 	bool is_other_node;
-	bool is_ending;
+	bool is_ending; /* nothing more is taken from it */
+	bool is_cut;    /* nor waited that it takes its answers */
 	bool is_blocked; /* a request that has come waits for room */
 	int state;
 	bool has_no_zeroes, is_structured, has_allocation;

@@ -23,7 +23,8 @@ static void *or_die(void *memory) {
 }
 
 void channel_open(struct channel *channel, int socket, SSL *tls) {
-	*channel = (struct channel){.socket = socket, .tls = tls, .in = or_die(malloc(IN_BYTES))};
+	/* the handshake may have received more than it needed */
+	*channel = (struct channel){.socket = socket, .tls = tls, .has_more = tls, .in = or_die(malloc(IN_BYTES))};
 }
 
 void channel_close(struct channel *channel) {
@@ -47,6 +48,7 @@ static size_t receive_plain(struct channel *channel, char *place, size_t count) 
 
 static size_t receive_tls(struct channel *channel, char *place, size_t count) {
 	size_t total = 0;
+	channel->has_more = false;
 	while (total < count) {
 		size_t some = 0;
 		ERR_clear_error();
@@ -59,8 +61,10 @@ static size_t receive_tls(struct channel *channel, char *place, size_t count) {
 		const int why = SSL_get_error(channel->tls, 0);
 		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
 			channel->has_ended = true;
-		break;
+		return total;
 	}
+	/* a record that is not whole waits for the socket */
+	channel->has_more = total == count && SSL_has_pending(channel->tls);
 	return total;
 }
 
@@ -148,7 +152,7 @@ void channel_send(struct channel *channel) {
 }
 
 bool channel_has_more(const struct channel *channel) {
-	return channel->tls && !channel->has_ended && SSL_has_pending(channel->tls);
+	return channel->has_more && !channel->has_ended;
 }
 
 short channel_events(const struct channel *channel, bool may_receive) {

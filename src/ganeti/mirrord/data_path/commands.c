@@ -166,13 +166,17 @@ static struct handshake *handshake_new(unsigned number, bool is_server) {
 	return handshake;
 }
 
+static bool set_name(char *place, size_t room, const char *text) {
+	return *text && set_text(place, room, text);
+}
+
 static bool set_attach(struct handshake *with, char **field) {
 	return with->line && set_text(with->address, sizeof with->address, field[0]) &&
-		set_text(with->port, sizeof with->port, field[1]) && set_text(with->peer, sizeof with->peer, field[2]) &&
+		set_text(with->port, sizeof with->port, field[1]) && set_name(with->peer, sizeof with->peer, field[2]) &&
 		set_text(with->uuid, sizeof with->uuid, field[3]) &&
 		set_text(with->certificate, sizeof with->certificate, field[4]) &&
 		set_text(with->authority, sizeof with->authority, field[5]) &&
-		set_text(with->export, sizeof with->export, field[6]) && set_text(with->copy, sizeof with->copy, field[7]) &&
+		set_name(with->export, sizeof with->export, field[6]) && set_text(with->copy, sizeof with->copy, field[7]) &&
 		read_number(field[8], &with->rate) && set_text(with->line, LINE - 1, field[9]);
 }
 
@@ -183,7 +187,7 @@ static void attach(unsigned number, char **field) {
 	}
 	struct handshake *with = handshake_new(number, false);
 	if (!with || !set_attach(with, field)) {
-		refuse(number, "a field is too long, or no number");
+		refuse(number, "a field is empty, too long, or no number");
 	} else {
 		with->size = image_size;
 		if (handshake_start(with)) {

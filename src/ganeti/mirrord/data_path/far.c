@@ -165,7 +165,13 @@ static bool lives(double now) {
 void far_watch(void) {
 	if (far_state != WORKS)
 		return;
-	const bool still_lives = lives(now_s());
+	bool still_lives = lives(now_s());
+	if (!still_lives) {
+		far_take(); /* this program may have stood still itself */
+		still_lives = lives(now_s());
+	}
+	if (far_state != WORKS)
+		return;
 	channel_send(&far_channel);
 	if (far_channel.has_ended)
 		far_lose("the connection broke");

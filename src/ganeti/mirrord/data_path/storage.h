@@ -47,7 +47,7 @@ uint64_t get64(const void *place);
 struct channel {
 	int socket;
 	SSL *tls;
-	bool has_ended;
+	bool has_ended, has_more;
 	char *in; /* of IN_BYTES */
 	size_t taken, received; /* of in: used already, filled */
 	char *out;

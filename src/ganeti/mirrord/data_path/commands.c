@@ -132,6 +132,10 @@ static void show(unsigned number, char **field) {
 
 static void hide(unsigned number, char **field) {
 	(void)field;
+	if (hiding) {
+		refuse(number, "something else is under way");
+		return;
+	}
 	*export_name = 0;
 	clients_end(false);
 	hiding = number;
@@ -139,6 +143,10 @@ static void hide(unsigned number, char **field) {
 
 static void cut(unsigned number, char **field) {
 	(void)field;
+	if (cutting) {
+		refuse(number, "something else is under way");
+		return;
+	}
 	clients_end(true);
 	cutting = number;
 }
@@ -188,7 +196,10 @@ static void attach(unsigned number, char **field) {
 	struct handshake *with = handshake_new(number, false);
 	if (!with || !set_attach(with, field)) {
 		refuse(number, "a field is empty, too long, or no number");
+	} else if (far_state == ALONE && !copying_prepare(with->copy)) {
+		refuse(number, "no memory is left");
 	} else {
+		requests_mark_begun(); /* and what is begun from now on is noted, too */
 		with->size = image_size;
 		if (handshake_start(with)) {
 			attaching = with;
@@ -368,11 +379,13 @@ static void attached(struct handshake *with) {
 	if (attaching != with)
 		return;
 	attaching = NULL;
+	if (*with->error && far_state == ALONE)
+		copying_forget();
 	if (*with->error && with->is_refused)
 		answer(with->number, "error", "\n%s\n%s", with->error, with->line);
 	else if (*with->error)
 		refuse(with->number, with->error);
-	else if (with->size != image_size || !copying_prepare(with->copy))
+	else if (with->size != image_size || (far_state == LOST && !copying_prepare(with->copy)))
 		refuse(with->number, "the disk has changed meanwhile");
 	else {
 		copy_rate = with->rate;

@@ -49,7 +49,7 @@ void copying_forget(void) {
 }
 
 bool copying_prepare(const char *what) {
-	if (strcmp(what, "kept") || !bits || noted_size != image_size) {
+	if (strcmp(what, "kept") || far_state != LOST || !bits || noted_size != image_size) {
 		copying_forget();
 		noted_size = image_size;
 		for (part_bytes = BLOCK; part_bytes < COPY_BYTES && image_size > part_bytes * MOST_PARTS;)

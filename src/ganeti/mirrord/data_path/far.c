@@ -32,8 +32,8 @@ void far_attach(int socket, SSL *tls) {
 	requests_mark_begun();
 }
 
-static bool is_slow(uint16_t kind, uint64_t cookie) {
-	return kind != NBD_WRITE && cookie != PING;
+static bool is_slow(uint16_t flags, uint16_t kind, uint64_t cookie) {
+	return (kind != NBD_WRITE || flags & FUA) && cookie != PING;
 }
 
 static void put_request(uint16_t flags, uint16_t kind, uint64_t cookie, uint64_t offset, uint32_t length) {
@@ -47,13 +47,14 @@ static void put_request(uint16_t flags, uint16_t kind, uint64_t cookie, uint64_t
 	channel_put(&far_channel, header, sizeof header);
 	if (kind == NBD_DISCONNECT)
 		return;
-	if (is_slow(kind, cookie) && !slow_due++)
+	if (is_slow(flags, kind, cookie) && !slow_due++)
 		slow_heard_s = pinged_s = now_s();
-	else if (!is_slow(kind, cookie) && !answers_due++)
+	else if (!is_slow(flags, kind, cookie) && !answers_due++)
 		heard_s = now_s();
 }
 
 void far_write(struct request *request) {
+	request->far_is_slow = request->is_durable;
 	put_request(request->is_durable ? FUA : 0, NBD_WRITE, request - requests, request->offset, request->length);
 	channel_put(&far_channel, request->data, request->length);
 }

@@ -90,11 +90,25 @@ void image_submit(void) {
 	}
 }
 
-static int outcome(const struct io_event *event, const struct request *request) {
-	if (event->res < 0)
-		return -event->res;
-	const bool is_whole = request->block.aio_lio_opcode == IOCB_CMD_FDSYNC || event->res == request->length;
-	return is_whole ? 0 : EIO;
+/* Of a part only, where a file system gets full: the rest tells why. */
+static bool goes_on(struct request *request, uint64_t done) {
+	struct iocb *block = &request->block;
+	if (!done || done >= block->aio_nbytes || done % BLOCK)
+		return false;
+	block->aio_buf += done;
+	block->aio_offset += done;
+	block->aio_nbytes -= done;
+	begun[begun_count++] = block;
+	return true;
+}
+
+static void take_ended(struct request *request, int64_t result) {
+	if (result < 0)
+		request_own_ended(request, -result);
+	else if ((uint64_t)result == request->block.aio_nbytes)
+		request_own_ended(request, 0);
+	else if (!goes_on(request, result))
+		request_own_ended(request, EIO);
 }
 
 void image_take_ended(void) {
@@ -104,10 +118,8 @@ void image_take_ended(void) {
 		return;
 	for (int count = 64; count == 64;) {
 		count = syscall(SYS_io_getevents, context, 0L, 64L, ended, NULL);
-		for (int i = 0; i < count; i++) {
-			struct request *request = (struct request *)(uintptr_t)ended[i].obj;
-			request_own_ended(request, outcome(&ended[i], request));
-		}
+		for (int i = 0; i < count; i++)
+			take_ended((struct request *)(uintptr_t)ended[i].obj, ended[i].res);
 	}
 }
 

@@ -97,7 +97,7 @@ static void start(struct request *request) {
 	}
 	request->own_due = true;
 	request->far_due = far_state == WORKS && request->kind != READ;
-	if (far_state == LOST && request_writes(request))
+	if (far_state != WORKS && request_writes(request))
 		copying_mark(request->offset, request->length);
 	switch (request->kind) {
 	case READ:
@@ -211,9 +211,12 @@ void requests_lose_far(void) {
 }
 
 void requests_mark_begun(void) {
-	for (const struct request *request = requests; request < requests + REQUESTS; request++)
-		if (request->has_started && request->own_due && request_writes(request))
-			copying_mark(request->offset, request->length);
+	for (struct request *request = requests; request < requests + REQUESTS; request++) {
+		if (!request->has_started || !request->own_due || !request_writes(request))
+			continue;
+		request->far_has = false; /* a copy before this one had it */
+		copying_mark(request->offset, request->length);
+	}
 }
 
 void requests_release(void) {

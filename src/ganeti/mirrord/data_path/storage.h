@@ -104,7 +104,7 @@ struct request {
 	bool has_started; /* before that it waits for one that it overlaps with */
 	bool own_due, far_due;
 	bool far_has;     /* the other node has answered that it has it */
-	bool far_is_slow; /* a flush, or making a part zero */
+	bool far_is_slow; /* a flush, a durable write, or making a part zero */
 	bool is_held; /* has ended, but the loss of the other copy is not noted */
 	int error;
 	uint64_t order;

@@ -69,11 +69,10 @@ def report_writes(pair: Pair, disk: DiskSpec, plain: Path) -> None:
 
 
 def report_stalls(pair: Pair, disk: DiskSpec) -> None:
-    """The secondary's storage daemon, then its relay, is stopped in the midst of writing."""
+    """The secondary's storage daemon is stopped in the midst of writing."""
     longest = 0.0
-    for turn in range(STALLS):
-        assert pair.two.daemon is not None
-        hanging = pair.two.daemon.pid if turn % 2 else pair.two.storage_daemons()[0]
+    for _ in range(STALLS):
+        hanging = pair.two.storage_daemons()[0]
         guest = Guest(pair.one, disk)
         assert guest.write(0, 1)
         os.kill(hanging, signal.SIGSTOP)
@@ -82,25 +81,26 @@ def report_stalls(pair: Pair, disk: DiskSpec) -> None:
             assert guest.write(number * 4096, number)
             longest = max(longest, time.monotonic() - begun)
             begun = time.monotonic()
+        wait_until(lambda: status(pair.one, disk).is_degraded, "the loss is seen")
         os.kill(hanging, signal.SIGCONT)
         guest.end()
-        wait_until(lambda: status(pair.one, disk).is_degraded, "the loss is seen")
         pair.wait_equal(disk, pair.one)
     report(f"longest write while the secondary hangs, {STALLS} times", longest, "s", bar="2 s")
 
 
 def report_resync(pair: Pair, disk: DiskSpec) -> None:
-    """The secondary's relay is away while 1 % changes: what its storage daemon is sent then."""
+    """The secondary's storage daemon stands still while 1 % changes: what it is sent then."""
     guest = Guest(pair.one, disk)
-    pair.two.kill()
+    hanging = pair.two.storage_daemons()[0]
+    os.kill(hanging, signal.SIGSTOP)
     changed = SIZE_MIB * MIB // 100
     for offset in range(0, changed, 65536):
         assert guest.write(offset, 7, 65536)
     wait_until(lambda: status(pair.one, disk).is_degraded, "the loss is seen")
-    before = written_bytes(pair.two.storage_daemons()[0])
-    pair.two.start()
+    before = written_bytes(hanging)
+    os.kill(hanging, signal.SIGCONT)
     pair.wait_equal(disk, pair.one)
-    copied = written_bytes(pair.two.storage_daemons()[0]) - before
+    copied = written_bytes(hanging) - before
     guest.end()
     assert pair.are_equal(disk)
     report("copied after 1 % changed", 100.0 * copied / (SIZE_MIB * MIB), "%", bar="1.5 %")
@@ -114,13 +114,13 @@ def written_bytes(process_id: int) -> int:
 
 def report_idle(pair: Pair) -> None:
     assert pair.one.daemon is not None
-    own, relay = pair.one.storage_daemons()[0], pair.one.daemon.pid
-    before = cpu_s(own), cpu_s(relay)
+    own, mirrord = pair.one.storage_daemons()[0], pair.one.daemon.pid
+    before = cpu_s(own), cpu_s(mirrord)
     time.sleep(IDLE_S)
-    after = cpu_s(own), cpu_s(relay)
-    report("storage daemon of a disk, PSS", pss_mib(own), "MiB", bar="25 MB with its part of the relay")
-    report("relay of the node, PSS", pss_mib(relay), "MiB")
-    for name, begun, ended in zip(("storage daemon", "relay"), before, after, strict=True):
+    after = cpu_s(own), cpu_s(mirrord)
+    report("storage daemon of a disk, PSS", pss_mib(own), "MiB", bar="25 MB with its part of ganeti-mirrord")
+    report("ganeti-mirrord of the node, PSS", pss_mib(mirrord), "MiB")
+    for name, begun, ended in zip(("storage daemon", "ganeti-mirrord"), before, after, strict=True):
         report(f"CPU of an idle disk, {name}", 100 * (ended - begun) / IDLE_S, "% of a core")
 
 

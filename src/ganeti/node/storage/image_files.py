@@ -121,7 +121,10 @@ class ImageFileTemplate(DiskTemplate, KnowsOwners):
 
     async def give_back(self, disk: DiskSpec, owner: str) -> None:
         """Of two instances of this node that want one image at a time, the later one must not give back the other's."""
-        await self._release(disk, owner)
+        if self.traits.shared:
+            await self._release(disk, owner)
+        else:
+            await self.deactivate(disk)
 
     async def _release(self, disk: DiskSpec, owner: str | None) -> None:
         path = await place_if_there(self.allowed, disk) if self.traits.shared else None

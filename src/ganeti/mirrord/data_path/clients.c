@@ -401,7 +401,8 @@ static bool take_data(struct client *client) {
 	struct request *request = client->coming;
 	const uint32_t left = request->length - request->received;
 	const size_t held = channel_held(&client->channel), some = held < left ? held : left;
-	memcpy(request->data + request->received, channel_bytes(&client->channel), some);
+	if (some)
+		memcpy(request->data + request->received, channel_bytes(&client->channel), some);
 	channel_used(&client->channel, some);
 	request->received += some;
 	if (request->received < request->length)

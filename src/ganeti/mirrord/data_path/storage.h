@@ -163,6 +163,7 @@ void far_take(void);
 void far_lose(const char *why);
 void far_leave(void);
 void far_watch(void);
+void far_forgive(void); /* this program stood still: the other node has its time once more */
 enum last_flush { NONE, DUE, DONE };
 extern enum last_flush far_last_flush; /* before the other copy is left as an equal one */
 void far_begin_last_flush(void);

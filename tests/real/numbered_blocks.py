@@ -27,6 +27,8 @@ _GREETING_MAGIC, _OPTION_MAGIC, _REQUEST_MAGIC, _REPLY_MAGIC = (
 _NO_ZEROES = 3
 _GO, _ACKNOWLEDGED, _REFUSED = 7, 1, 1 << 31
 _READ, _WRITE, _DURABLE = 0, 1, 1
+_LONGEST_BYTES = 1024 * 1024
+"""Of a request: servers need not take longer ones."""
 
 
 class NbdClient:
@@ -53,8 +55,12 @@ class NbdClient:
         self._ask(_DURABLE, _WRITE, offset, len(data), data)
 
     def read(self, offset: int, length: int) -> bytes:
-        self._ask(0, _READ, offset, length)
-        return self._receive(length)
+        found = b""
+        while len(found) < length:
+            part = min(length - len(found), _LONGEST_BYTES)
+            self._ask(0, _READ, offset + len(found), part)
+            found += self._receive(part)
+        return found
 
     def _greet(self, export: bytes) -> None:
         magic, _, _ = _GREETING.unpack(self._receive(_GREETING.size))

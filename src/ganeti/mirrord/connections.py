@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sockets that the relay can carry from: accepted and connected in the event loop, then used by a thread.
+"""Connections between the nodes: what is accepted at the port, and the lines of control connections over TLS.
 
-asyncio's own connections keep their socket and their TLS to themselves.
+asyncio's own connections keep their socket to themselves; one that is for a storage daemon is given away.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
@@ -18,6 +16,10 @@ from ganeti.system.event_loop import Background
 from ganeti.system.ip_socket import family_of, listen_at
 
 _LINE_LIMIT_BYTES = 64 * 1024
+_BLOCK_BYTES = 4096
+OF_A_DISK = b"GANETI-DISK "
+"""What a connection to a disk's storage daemon begins with, in clear: the disk's UUID follows, a line end, then TLS."""
+_OF_A_DISK_MOST_BYTES = 64
 _ACCEPT_AGAIN_S = 1.0
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,19 +34,6 @@ class Listener:
         self._serving = Background()
         sock.setblocking(False)
         self._loop.add_reader(sock, self._accept)
-
-    @classmethod
-    def at_path(cls, path: str, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        sock = socket.socket(socket.AF_UNIX)
-        try:
-            sock.bind(path)
-            sock.listen(16)
-            return cls(sock, serve)
-        except BaseException:
-            sock.close()
-            raise
 
     @classmethod
     def at_port(cls, address: str, port: int, serve: Callable[[socket.socket], Coroutine[Any, Any, None]]) -> Self:
@@ -75,7 +64,7 @@ class Listener:
 
 
 class Connection:
-    """TLS with another node: first a line each way, then what the relay carries. Raises `OSError`."""
+    """TLS with another node: a line each way. Raises `OSError`."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self.sock = sock
@@ -121,13 +110,10 @@ class Connection:
             left = left[await _when_ready(self.sock, partial(self.sock.send, left)) :]
 
     async def read_line(self) -> bytes:
-        """Nothing where the other side has ended; raises `ValueError` for a line that is too long.
-
-        Byte by byte: what follows the line is the relay's.
-        """
+        """Nothing where the other side has ended; raises `ValueError` for a line that is too long."""
         line = bytearray()
         while not line.endswith(b"\n"):
-            found = await _when_ready(self.sock, partial(self.sock.recv, 1))
+            found = await _when_ready(self.sock, partial(self.sock.recv, _BLOCK_BYTES))
             if not found:
                 return b""
             line += found
@@ -137,6 +123,35 @@ class Connection:
 
     def close(self) -> None:
         self.sock.close()
+
+
+async def is_for_storage_daemon(sock: socket.socket) -> bool:
+    """Whether *sock* begins so; nothing of it is read. Raises `OSError`."""
+    return await _now_or_later(sock, partial(sock.recv, 1, socket.MSG_PEEK)) == OF_A_DISK[:1]
+
+
+async def read_disk(sock: socket.socket) -> str:
+    """The UUID of the disk that *sock* is for. Raises `OSError`, or `ValueError` for what is no such line.
+
+    Byte by byte: what follows the line is the storage daemon's.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
+        found = await _now_or_later(sock, partial(sock.recv, 1))
+        line += found
+        if not found or len(line) > _OF_A_DISK_MOST_BYTES:
+            raise ValueError("a connection names no disk")
+    if not line.startswith(OF_A_DISK):
+        raise ValueError("a connection is neither TLS nor for a disk")
+    return line.removeprefix(OF_A_DISK).strip().decode("ascii")
+
+
+async def _now_or_later(sock: socket.socket, do: Callable[[], T]) -> T:
+    while True:
+        try:
+            return do()
+        except (BlockingIOError, InterruptedError):
+            await _event(sock, for_reading=True)
 
 
 async def _when_ready(sock: ssl.SSLSocket, do: Callable[[], T]) -> T:

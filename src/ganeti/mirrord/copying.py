@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""On the primary: the mirror job that makes the other copy equal and keeps it so, through every loss of that node."""
+"""On the primary: making the other copy equal and keeping it so, through every loss of that node."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
+from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.mirrord.pace import Pace
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import ALONE, COPYING, EQUAL, KEPT, LOST, NONE, WHOLE, Status, StorageDaemon
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.requests import HANDED, INCOMING, PRIMARY, SECONDARY, Kept, State
 
@@ -21,8 +21,6 @@ WRITING = (PRIMARY, INCOMING)
 _FOLLOWED_S = 1.0
 _COPYING_S = 0.25
 _IDLE_LOOKS = 5
-SEEN_WITHIN_S = 2.5
-"""QEMU tries for a second to connect again before it gives up a write; twice that, and some."""
 
 
 class SupersededError(BlockDeviceError):
@@ -43,13 +41,10 @@ class Copying:
         lock: asyncio.Lock,
         step_down: Callable[[], Awaitable[None]],
     ) -> None:
-        self.job: Job | None = None
+        self.status: Status | None = None
+        """As the storage daemon told it at the last look; None since a loss, or where that look failed."""
         self.pace = Pace()
         self.in_sync = False
-        self.is_stuck = False
-        """Whether nothing is known to be copied since a loss, or a look that failed: QEMU says of a job without writes
-        that it works.
-        """
         self._record = record
         self._daemon = daemon
         self._peers = peers
@@ -61,11 +56,7 @@ class Copying:
         self._noting: set[asyncio.Future[None]] = set()
         """What writes down a loss just now, one after the other."""
         self._one_note = asyncio.Lock()
-        self._unseen = 0
-        """Losses that the guest's QEMU has not been told of."""
-        self._seen_from_s = 0.0
-        """When it has surely seen the last one, by the loop's clock."""
-        self._trusted = False
+        self._trusted = record.opened.role in WRITING
         """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, and after
         a restart of ganeti-mirrord, until its loss is noted.
         """
@@ -75,46 +66,51 @@ class Copying:
             self._task = asyncio.create_task(self._look_again())
 
     async def go_on(self) -> None:
-        """After a restart of ganeti-mirrord, or on what another node made equal: note whether a loss was since then."""
+        """After a restart of ganeti-mirrord, or on what another node made equal: note whether a loss was since then.
+
+        Raises `BlockDeviceError` or `OSError` where it cannot be noted.
+        """
         self._trusted = True
         try:
-            self.job = await self._daemon.job()
-        except HypervisorError as err:
+            self.status = await self._daemon.status()
+        except BlockDeviceError as err:
             self._record.say(str(err))
         try:
-            if self.job is None or not self.job.works:
+            if self.status is None or not self.status.works:
                 await self.note_loss()
         finally:
             self.start()
 
     async def stop(self) -> None:
-        """The job goes on, nobody looks after it."""
+        """Writes go on to both copies, nobody looks after it."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def end(self) -> bool:
-        """End the job, too; true where both copies were equal at that moment."""
+        """Write to this copy alone from now on; true where both copies were equal at that moment."""
         await self.stop()
         try:
             return await self._daemon.detach()
         finally:
-            self.in_sync, self.job = False, None
+            self.in_sync, self.status = False, None
 
     async def attach(self, *, equal: bool) -> None:
         """Begin to write to both copies, which are *equal* or made so first.
 
-        Raises `BlockDeviceError` or `HypervisorError` where the other one cannot be reached.
+        Raises `BlockDeviceError` where the other one cannot be reached. Nobody may write while equal copies are joined.
         """
-        opened = self._record.opened
         peer = await self._peer()
         if peer.role not in FOLLOWING:
-            raise BlockDeviceError(f"The copy on {opened.peer} is {peer.role} there")
+            raise BlockDeviceError(f"The copy on {self._record.opened.peer} is {peer.role} there")
         self._require_served(peer)
         await self.mark(replace(self._record.kept, valid=equal), peer.session)
-        await self._daemon.attach(peer.export, whole=not equal, rate_kib=opened.rate_kib)
-        self.job, self.is_stuck = await self._daemon.job(), False
+        await self._join(peer, NONE if equal else WHOLE)
+
+    async def _join(self, peer: State, copy: str) -> None:
+        await self._daemon.attach(self._record.opened, self._record.kept.generation, peer.export, copy)
+        self.status = await self._daemon.status()
 
     async def _peer(self) -> State:
         """Raises `SupersededError`."""
@@ -124,7 +120,7 @@ class Copying:
         return peer
 
     def _require_served(self, peer: State) -> None:
-        """Raises `BlockDeviceError`: QEMU is not to try to connect four times a second."""
+        """Raises `BlockDeviceError`: there is nothing to connect to."""
         if not peer.serves:
             raise BlockDeviceError(
                 f"The storage daemon of node {self._record.opened.peer} has ended: that node starts it again"
@@ -154,13 +150,12 @@ class Copying:
                         await self._look()
                     except SupersededError as err:
                         self._record.say(str(err))
-                        self._task, self.in_sync, self.job = None, False, None
+                        self._task, self.in_sync, self.status = None, False, None
                         await self._step_down()
                         return
                     except (GanetiError, OSError) as err:
-                        self.is_stuck = True
-                        self._record.say(str(err))
-            is_quiet = (self.in_sync or self.job is None) and not self._lock.locked()
+                        self._fail(err)
+            is_quiet = (self.in_sync or self.status is None) and not self._lock.locked()
             await asyncio.sleep(_FOLLOWED_S if is_quiet else _COPYING_S)
 
     async def look_now(self) -> None:
@@ -169,47 +164,36 @@ class Copying:
         try:
             await self._look()
         except (GanetiError, OSError) as err:  # the task meets it again, and does what follows from it
-            self._looks, self.is_stuck = -1, True
-            self._record.say(str(err))
+            self._looks = -1
+            self._fail(err)
+
+    def _fail(self, err: Exception) -> None:
+        self.status = None
+        self._record.say(str(err))
 
     async def _look(self) -> None:
         if self._daemon.process_id() is None:  # `Upkeep` starts another
-            self.job = None
             await self.note_loss()
             return
-        self.job = job = await self._daemon.job()
-        if job is not None:
-            self.pace.note(asyncio.get_running_loop().time(), job.done, job.total)
-        if job is None or job.has_ended:
+        losses = self._losses
+        self.status = status = await self._daemon.status()
+        self.pace.note(asyncio.get_running_loop().time(), status.done, status.total)
+        if status.state == EQUAL:
+            await self._confirm(losses)
+        elif status.state != COPYING:
             await self.note_loss()
-            if job is not None:
-                await self._daemon.detach()
-            await self.attach(equal=False)
-        elif not job.works:
-            await self.note_loss()
-            await self._resume()
-        elif job.ready:
-            await self._confirm(job)
-        else:
-            self.is_stuck = False
+            if status.state == ALONE:
+                await self.attach(equal=False)
+            elif status.state == LOST:
+                await self._attach_again()
 
-    async def _confirm(self, job: Job) -> None:
-        """QEMU has copied everything once. Whether both copies are equal now shows while the job is held.
+    async def _confirm(self, losses: int) -> None:
+        """Both copies were equal when there had been so many *losses*: the other node is to know it.
 
-        An idle guest notices no loss, so the other node is asked now and then.
+        An idle guest notices no loss, so that node is asked now and then.
         """
         self._looks += 1
         if self.in_sync and self._looks % _IDLE_LOOKS:
-            return
-        if self._unseen or asyncio.get_running_loop().time() < self._seen_from_s:
-            return
-        losses = self._losses
-        if not await self._has_all(job):
-            if self.in_sync:
-                await self.note_loss()
-            self.is_stuck = False
-            return
-        if self._noting or losses != self._losses:
             return
         try:
             peer = await self._peer()
@@ -217,43 +201,14 @@ class Copying:
         except BlockDeviceError:
             await self.note_loss()
             raise
-        self.is_stuck = False
         if not self._record.is_as_marked(peer):
             await self.note_loss()
             await self._begin_anew()
-        elif not self.in_sync and losses == self._losses:
+        elif not (self.in_sync or self._noting) and losses == self._losses:
             await self.mark(Kept(generation=self._record.kept.generation, valid=True))
-            self.job = now = await self._daemon.job()
-            if now is not None and now.is_held and losses == self._losses:
+            if losses == self._losses:
                 self.in_sync = True
                 self._record.say("both copies are equal")
-            else:
-                await self.note_loss()
-
-    async def _has_all(self, job: Job) -> bool:
-        """Whether the other copy has every write that the guest was told of; the job goes on copying where not."""
-        if not job.is_held:
-            if await self._daemon.lacks_parts():
-                return False
-            if not job.is_paused:
-                await self._daemon.hold()
-        else:
-            if not await self._daemon.lacks_parts():
-                return True
-            await self._daemon.resume()
-            return False
-        self.job = now = await self._daemon.job()
-        return now is not None and now.is_held and not await self._daemon.lacks_parts()
-
-    @contextlib.contextmanager
-    def loss_on_its_way(self) -> Iterator[None]:
-        """Until QEMU has seen it, the write that met it is in no bitmap: no look calls the copies equal."""
-        self._unseen += 1
-        try:
-            yield
-        finally:
-            self._unseen -= 1
-            self._seen_from_s = asyncio.get_running_loop().time() + SEEN_WITHIN_S
 
     async def _begin_anew(self) -> None:
         await self._daemon.detach()
@@ -265,7 +220,7 @@ class Copying:
         Raises `BlockDeviceError` or `OSError` where that cannot be written down: the loss is still to be noted then.
         """
         self._losses += 1
-        self.in_sync, self.is_stuck = False, True
+        self.in_sync, self.status = False, None
         noting = asyncio.ensure_future(self._note())
         self._noting.add(noting)
         noting.add_done_callback(self._noting.discard)
@@ -283,7 +238,7 @@ class Copying:
                 raise
             self._record.say(f"the copy on {self._record.opened.peer} is lost")
 
-    async def _resume(self) -> None:
+    async def _attach_again(self) -> None:
         """What has changed meanwhile is copied; to another copy than was lost, everything."""
         peer = await self._peer()
         if not self._record.is_as_marked(peer):
@@ -291,5 +246,4 @@ class Copying:
             return
         self._require_served(peer)
         await self.mark(Kept(generation=self._record.kept.generation))
-        await self._daemon.resume()
-        self.is_stuck = False
+        await self._join(peer, KEPT)

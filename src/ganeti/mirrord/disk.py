@@ -14,21 +14,22 @@ on, and follows; its storage daemon shows the disk under another name, so that a
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ganeti.base.errors import BlockDeviceError, HypervisorError
+from ganeti.base.errors import BlockDeviceError
+from ganeti.mirrord.admission import Question, wanted_of
+from ganeti.mirrord.commands import SilentError, StorageDaemonError
 from ganeti.mirrord.copying import FOLLOWING, WRITING, Copying
-from ganeti.mirrord.link import Link
 from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record, make_valid
-from ganeti.mirrord.storage_daemon import StorageDaemon
+from ganeti.mirrord.storage_daemon import NONE, StorageDaemon
 from ganeti.mirrord.upkeep import Upkeep
 from ganeti.model.objects import TERM
-from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -36,7 +37,6 @@ from ganeti.node.storage.mirror.requests import (
     INCOMING,
     PRIMARY,
     SECONDARY,
-    Connect,
     Kept,
     Opened,
     State,
@@ -53,7 +53,6 @@ class Surroundings:
     places: Places
     peers: Peers
     storage_daemon: Callable[[Places, str, str], StorageDaemon] = StorageDaemon
-    link: Callable[[Record, Peers, Callable[[], Awaitable[None]]], Link] = Link
     reporter: LossReporter | None = None
 
 
@@ -69,25 +68,35 @@ class Disk:
         if around.reporter is not None:
             self._record.raised = around.reporter.note
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
+        self._daemon.hear(self._hear_of_loss, self.admit)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
-        self.link = around.link(self._record, around.peers, self.note_loss)
-        self._upkeep = Upkeep(self._record, self._daemon, self.link, self._copying, self._lock)
+        self._upkeep = Upkeep(self._record, self._daemon, self._copying, self._lock)
 
     @property
     def opened(self) -> Opened:
         return self._record.opened
 
     async def go_on(self) -> None:
-        """After a restart of ganeti-mirrord: take the disk as it is."""
+        """After a restart of ganeti-mirrord: take the disk as it is.
+
+        A storage daemon that is not as it should be is ended: `Upkeep` starts another one, once a loss is noted.
+        """
         async with self._lock:
-            self.link.has_served = self._daemon.process_id() is not None
+            writes = self.opened.role in WRITING
             try:
-                await self._daemon.start(self.opened.export)
-            finally:  # where that fails now, it is tried again and again
-                self._upkeep.start()
-                if self.opened.role in WRITING:
-                    await self.link.open()
+                await self._daemon.prepare()
+                if writes:
                     await self._copying.go_on()
+                else:  # of a migration that was broken off
+                    await self._daemon.detach()
+                await self._daemon.show_export(self.opened.export)
+            except (BlockDeviceError, OSError):
+                await self._daemon.stop()
+                raise
+            finally:
+                self._upkeep.start()
+                if writes:
+                    self._copying.start()
                     self._record.raised(self.opened, self._record.kept.generation)
 
     async def open(self, wanted: Opened) -> str:
@@ -109,7 +118,6 @@ class Disk:
         async with self._lock:
             await self._upkeep.stop()  # also where closing fails: nobody wants the disk open
             await self._leave_primary()
-            await self.link.close()
             await _forget(self._places, self._daemon, self.opened.uuid)
             self._record.opened = replace(self.opened, role=CLOSED)
 
@@ -118,8 +126,8 @@ class Disk:
         async with self._lock:
             if self.opened.role == HANDED:
                 return
-            job = await self._daemon.job()
-            if self.opened.role != PRIMARY or job is None or not (self._copying.in_sync and job.works):
+            status = await self._daemon.status()
+            if self.opened.role != PRIMARY or not (self._copying.in_sync and status.works):
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} cannot be handed over: the copy on {self.opened.peer} is not up to date"
                 )
@@ -140,10 +148,9 @@ class Disk:
             peer, kept = await self._peers.state(self.opened), self._record.kept
             if peer.role != HANDED or kept.generation != peer.kept.generation or not kept.valid:
                 raise BlockDeviceError(f"Disk {self.opened.image} is not handed over by {self.opened.peer}")
-            await self.link.cut()
-            await self.link.open()
+            await self._daemon.cut()
             self._record.note_marked(peer.kept.generation, peer.session)
-            await self._daemon.attach(peer.export, whole=False, rate_kib=self.opened.rate_kib)
+            await self._daemon.attach(self.opened, kept.generation, peer.export, NONE)
             self._record.be(INCOMING)
             await self._copying.go_on()
 
@@ -154,10 +161,9 @@ class Disk:
                 return
             with contextlib.suppress(BlockDeviceError):
                 await self._peers.take_back(self.opened)
-            await self.link.cut()
+            await self._shut_out()
             await self._record.change(lambda kept: Kept(generation=kept.generation + 1, valid=True))
             self._record.be(PRIMARY)
-            await self.link.open()
             self._copying.start()
 
     async def steal(self, generation: int) -> None:
@@ -167,7 +173,7 @@ class Disk:
                 make_valid(self.opened.image, generation)
 
     async def resize(self, size: int) -> None:
-        """The guest's writes wait meanwhile; a mirror job allows no other size, so it is ended and begun again."""
+        """The guest's writes wait meanwhile. Joined copies have one size, so they are parted and joined again."""
         async with self._lock:
             writes = self.opened.role in WRITING
             await self._daemon.withdraw_export()
@@ -187,9 +193,9 @@ class Disk:
 
     def state(self) -> State:
         serves, is_primary = self._daemon.process_id() is not None, self.opened.role in WRITING
-        job = self._copying.job if serves else None
-        works = job is not None and job.works and not self._copying.is_stuck
-        copying = job if is_primary and works and not self._copying.in_sync else None
+        status = self._copying.status if serves else None
+        works = status is not None and status.works
+        copying = status if is_primary and works and not self._copying.in_sync else None
         return State(
             role=self.opened.role,
             kept=self._record.kept,
@@ -222,45 +228,72 @@ class Disk:
                 await self._copying.end()
                 self._record.be(SECONDARY)
 
-    async def admit(self, wanted: Connect) -> int:
-        """The turn in which *wanted* may write to this copy; raises `BlockDeviceError` where it may not.
+    async def take(self, client: socket.socket) -> None:
+        """Give another node's connection to the storage daemon, which asks about it (`admit`). The caller closes it.
 
-        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now. A
-        storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already. One
-        that has ended is started by `Upkeep`, at its pace.
+        Raises `BlockDeviceError`.
+        """
+        process_id = self._daemon.process_id()
+        try:
+            await self._daemon.take(client)
+        except SilentError as err:
+            async with self._lock:
+                if self.opened.role in FOLLOWING and self._daemon.process_id() == process_id is not None:
+                    await self._replace(err)
+
+    async def admit(self, question: Question) -> None:
+        """Let another node's connection write to this copy, or refuse it.
+
+        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now.
         """
         async with self._lock:
-            generation = self._record.kept.generation
-            if self.opened.role not in FOLLOWING or wanted.generation < generation:
-                raise BlockDeviceError(
-                    f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes "
-                    f"of generation {wanted.generation} are refused"
-                )
-            if wanted.session and wanted.session != self.opened.session:
-                raise BlockDeviceError(
-                    f"Disk {self.opened.image} was opened anew on this node: it is to be marked first"
-                )
-            await self._shut_out(at_its_pace=True)
-            return self.link.turn
+            try:
+                await self._make_way(question)
+            except (BlockDeviceError, OSError) as err:
+                self._record.say(str(err))
+                answer = question.refuse(str(err))
+            else:
+                answer = question.serve()
+            try:
+                await answer
+            except StorageDaemonError as err:  # the other node tries again
+                self._record.say(f"a connection of {self.opened.peer} is not answered: {err}")
+
+    async def _make_way(self, question: Question) -> None:
+        """Raises `BlockDeviceError` where the other node may not write here.
+
+        A storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already. One
+        that has ended is started by `Upkeep`, at its pace.
+        """
+        wanted, generation = wanted_of(question, self.opened), self._record.kept.generation
+        if self.opened.role not in FOLLOWING or wanted.generation < generation:
+            raise BlockDeviceError(
+                f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes "
+                f"of generation {wanted.generation} are refused"
+            )
+        if wanted.session and wanted.session != self.opened.session:
+            raise BlockDeviceError(f"Disk {self.opened.image} was opened anew on this node: it is to be marked first")
+        await self._shut_out(at_its_pace=True)
+
+    async def _hear_of_loss(self, why: str) -> None:
+        self._record.say(why)
+        await self.note_loss()
 
     async def note_loss(self) -> None:
         """The other copy is behind from now on; the guest is told of a write that is here alone only after this.
 
         It waits for as long as that cannot be written down.
         """
-        with self._copying.loss_on_its_way():
-            while self.opened.role in WRITING:
-                try:
-                    await self._copying.note_loss()
-                    if self._reporter is not None:
-                        await self._reporter.wait(self.opened)
-                    return
-                except Exception as err:  # whatever it is, the loss is still to be noted
-                    why = err if isinstance(err, BlockDeviceError | OSError) else repr(err)
-                    self._record.say(
-                        f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {why}"
-                    )
-                    await asyncio.sleep(_AGAIN_S)
+        while self.opened.role in WRITING:
+            try:
+                await self._copying.note_loss()
+                if self._reporter is not None:
+                    await self._reporter.wait(self.opened)
+                return
+            except Exception as err:  # whatever it is, the loss is still to be noted
+                why = err if isinstance(err, BlockDeviceError | OSError) else repr(err)
+                self._record.say(f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {why}")
+                await asyncio.sleep(_AGAIN_S)
 
     async def _shut_out(self, *, at_its_pace: bool = False) -> None:
         """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet.
@@ -268,15 +301,17 @@ class Disk:
         With *at_its_pace* one that has ended is left to `Upkeep`; raises `BlockDeviceError` for it.
         """
         try:
-            await self.link.finish(self._daemon)
-        except HypervisorError as err:
-            if at_its_pace and isinstance(err, QmpGoneError):
+            await self._daemon.cut()
+        except StorageDaemonError as err:
+            if at_its_pace and self._daemon.process_id() is None:
                 ended = f"The storage daemon of disk {self.opened.image} has ended: it will be started again"
                 raise BlockDeviceError(ended) from err
-            self._record.say(f"its storage daemon does not answer: {err}")
-            await self._daemon.stop()
-            await self._daemon.start(self.opened.export)
-            self.link.has_served = False
+            await self._replace(err)
+
+    async def _replace(self, err: StorageDaemonError) -> None:
+        self._record.say(f"its storage daemon does not answer: {err}")
+        await self._daemon.stop()
+        await self._daemon.start(self.opened.export)
 
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in WRITING:
@@ -288,8 +323,7 @@ class Disk:
                 return
             session = own.marked_session
             self._record.rewrite(replace(wanted, export=own.export, marked=own.marked, marked_session=session))
-            await self.link.open()  # closing may have failed halfway
-            self._copying.start()
+            self._copying.start()  # closing may have failed halfway
             await self._daemon.limit(wanted.rate_kib)
             if arrives or wanted.generation > self._record.kept.generation:
                 await self._next_generation()
@@ -299,17 +333,19 @@ class Disk:
         if self.opened.role != CLOSED:
             await self._shut_out()
         wanted = self._named(wanted)
-        await self._daemon.start(wanted.export)
+        await self._daemon.prepare()
+        if kept.clean:
+            await self._daemon.withdraw_export()
         await self._record.keep(replace(kept, clean=False))
         self._record.rewrite(wanted)
-        await self.link.open()
         await self._attach(equal=kept.clean)
+        await self._daemon.show_export(wanted.export)
 
     async def _attach(self, *, equal: bool) -> None:
         """Write to both copies, or to this one alone where the other one cannot be reached."""
         try:
             await self._copying.attach(equal=equal)
-        except (BlockDeviceError, HypervisorError) as err:
+        except BlockDeviceError as err:
             self._record.say(str(err))
             await self._next_generation()
         self._copying.start()
@@ -322,7 +358,6 @@ class Disk:
     async def _step_down(self) -> None:
         """The other node was made primary while this one was cut off: what was written here since is given up."""
         await self._upkeep.stop()
-        await self.link.close()
         await self._daemon.hide()
         await self._daemon.stop()
         await self._record.change(lambda kept: replace(kept, valid=False, clean=False))
@@ -333,12 +368,11 @@ class Disk:
     async def _change_peer(self, wanted: Opened) -> None:
         """The second copy is on another node from now on: the first one goes on alone until that is complete.
 
-        What is written after the job's end is here alone, so the former copy counts as older before that.
+        What is written after they are parted is here alone, so the former copy counts as older before that.
         """
         await self._copying.note_loss()
         try:
             await self._copying.end()
-            await self.link.cut()
             self._record.rewrite(replace(wanted, export=self.opened.export))
             await self._next_generation()
         finally:
@@ -391,7 +425,7 @@ class Disk:
         await self._upkeep.stop()
         try:
             equal = await self._copying.end()
-        except HypervisorError as err:
+        except StorageDaemonError as err:
             self._record.say(f"its storage daemon does not answer: {err}")
             equal = False
         if equal:
@@ -401,13 +435,11 @@ class Disk:
                 await self._record.keep(kept)
             except (BlockDeviceError, OSError) as err:
                 self._record.say(f"that both copies are equal is not kept: {err}")
-        await self.link.close()
 
     async def _next_generation(self) -> None:
         least = self.opened.generation
         kept = await self._record.change(lambda kept: Kept(generation=max(kept.generation + 1, least), valid=True))
-        job = await self._daemon.job()
-        if job is not None and job.works and self._copying.in_sync:
+        if (await self._daemon.status()).works and self._copying.in_sync:
             await self._copying.mark_equal(kept)
 
 

@@ -13,7 +13,6 @@ from ganeti.mirrord.connections import Connection
 from ganeti.node.storage.mirror.requests import (
     PORT,
     AskPeer,
-    Connect,
     Done,
     Kept,
     Mark,
@@ -48,18 +47,6 @@ class Peers:
 
     async def take_back(self, disk: Opened) -> None:
         await self._ask(disk, Yield(uuid=disk.uuid), Done)
-
-    async def connect(self, disk: Opened, generation: int) -> Connection:
-        """A connection to the other copy's storage daemon, which has carried out all writes of earlier ones."""
-        wanted = Connect(uuid=disk.uuid, generation=generation, session=disk.marked_session)
-        async with asyncio.timeout(_ANSWER_S):
-            connection = await self._open(disk)
-            try:
-                await self._exchange(disk, connection, wanted, Done)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
 
     async def _ask(self, disk: Opened, request: PeerRequest, answer: type[T]) -> T:
         """Raises `PeerSilentError`, or `BlockDeviceError` for a refusal."""

@@ -1,21 +1,50 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes that outlive ganeti-mirrord, found by the files that name them: whether one lives, waiting for its end."""
+"""Processes that outlive ganeti-mirrord, found by the files that name them: beginning one, waiting for its end."""
 
 import asyncio
 import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ganeti.base.errors import BlockDeviceError
+from ganeti.node.storage.mirror.places import Places
 from ganeti.system.boot import process_start
-from ganeti.system.files import plain_file
+from ganeti.system.files import plain_file, write_atomically
 
 STOP_S = 10.0
 _POLL_S = 0.02
 _REAPED_S = 1.0
+_LOG = "mirrord-disks.log"
 _log = logging.getLogger(__name__)
+
+
+async def spawn(places: Places, words: Sequence[str], pid_file: str, remedy: str) -> asyncio.subprocess.Process:
+    """Start the program *words*, which *pid_file* names from then on; it runs in the directory of *places*.
+
+    Raises `BlockDeviceError` where it cannot be started, with *remedy*.
+    """
+    with open(log_file(places), "ab", opener=_private) as said:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                cwd=places.directory,
+                start_new_session=True,
+            )
+        except OSError as err:
+            raise BlockDeviceError(f"{words[0]} cannot be started: {err.strerror}; {remedy}") from err
+    text = f"{process.pid} {process_start(process.pid)}\n"
+    write_atomically(pid_file, text.encode(), mode=0o600, durable=False)
+    return process
+
+
+def log_file(places: Places) -> str:
+    """What these processes say."""
+    return f"{places.paths.log_dir}/{_LOG}"
 
 
 def living(pid_file: str) -> int | None:
@@ -83,3 +112,7 @@ async def _seen(descriptor: int, pid_file: str, process_id: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o640)

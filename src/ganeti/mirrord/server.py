@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The two doors of ganeti-mirrord: a Unix socket for the node daemon, and TLS for the other nodes of the cluster."""
+"""The two doors of ganeti-mirrord: a Unix socket for the node daemon, and a port for the other nodes of the cluster.
+
+What comes to the port is TLS, which is spoken here, or is for a disk's storage daemon, which gets the connection.
+"""
 
 import asyncio
 import contextlib
@@ -12,10 +15,11 @@ from functools import partial
 import msgspec
 
 from ganeti.base.errors import UNREADABLE_JSON, BlockDeviceError, GanetiError
-from ganeti.mirrord.connections import Connection, Listener
+from ganeti.mirrord.admission import require_peer
+from ganeti.mirrord.commands import GoneError
+from ganeti.mirrord.connections import Connection, Listener, is_for_storage_daemon, read_disk
 from ganeti.mirrord.disk import Disk, Surroundings
 from ganeti.mirrord.record import make_valid
-from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror.places import read_kept
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
@@ -137,7 +141,7 @@ class Server:
     async def _answered(self, line: bytes) -> bytes:
         try:
             answer: Answer | Refusal = await self.carry_out(msgspec.json.decode(line, type=OwnRequest))
-        except QmpGoneError as err:
+        except GoneError as err:
             answer = Refusal(error=f"The storage daemon has ended and is started again: try again ({err})")
         except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
@@ -148,14 +152,14 @@ class Server:
         assert task is not None
         try:
             self._strangers.add(task, str(client.getpeername()[0]), lambda: _give_up(task))
-            async with asyncio.timeout(_REQUEST_S):
-                connection = await Connection.accepted(client, tls)
-        except OSError as err:  # or TimeoutError
+            connection = await self._met(client, tls)
+        except (OSError, ValueError) as err:  # or TimeoutError
             _log.debug("a connection to this node failed: %s", err)
-            client.close()
             return
         finally:
             self._strangers.remove(task)
+        if connection is None:
+            return
         try:
             await self._serve_peer(connection)
         except (OSError, ValueError) as err:
@@ -163,33 +167,47 @@ class Server:
         finally:
             connection.close()
 
+    async def _met(self, client: socket.socket, tls: ssl.SSLContext) -> Connection | None:
+        """Another node, by its certificate; None where *client* was given to a storage daemon, which sees to that.
+
+        Closes *client* where it fails.
+        """
+        try:
+            async with asyncio.timeout(_REQUEST_S):
+                if not await is_for_storage_daemon(client):
+                    return await Connection.accepted(client, tls)
+                uuid = await read_disk(client)
+            await self._give_away(client, uuid)
+        except BaseException:
+            client.close()
+            raise
+        client.close()
+        return None
+
+    async def _give_away(self, client: socket.socket, uuid: str) -> None:
+        try:
+            await self._disk(uuid).take(client)
+        except GanetiError as err:
+            _log.debug("a connection for disk %s is closed: %s", uuid, err)
+
     async def _serve_peer(self, connection: Connection) -> None:
         async with asyncio.timeout(_REQUEST_S):
             line = await connection.read_line()
-        served: tuple[Disk, int] | None = None
         answer: Answer | Refusal
         try:
             request = msgspec.json.decode(line, type=PeerRequest)
-            disk = self._disk_with(request, connection.names)
-            if isinstance(request, Connect):
-                served, answer = (disk, await disk.admit(request)), Done()
-            else:
-                answer = await self._answer_peer(disk, request)
+            disk = self._disk(request.uuid)
+            require_peer(disk.opened, connection.names)
+            answer = await self._answer_peer(disk, request)
         except (GanetiError, OSError, *UNREADABLE_JSON) as err:
             answer = Refusal(error=str(err))
         await connection.write_line(msgspec.json.encode(answer))
-        if served is not None:
-            await served[0].link.serve(connection, served[1])
 
-    def _disk_with(self, request: PeerRequest, names: set[str]) -> Disk:
-        """Raises `BlockDeviceError` where the disk has no copy on a node of one of these names."""
-        disk = self._disk(request.uuid)
-        if disk.opened.peer not in names:
-            raise BlockDeviceError(f"Disk {request.uuid} has no copy on {', '.join(sorted(names)) or 'that machine'}")
-        return disk
-
-    async def _answer_peer(self, disk: Disk, request: AskPeer | Mark | Yield) -> Answer:
+    async def _answer_peer(self, disk: Disk, request: PeerRequest) -> Answer:
         match request:
+            case Connect():
+                peer = disk.opened.peer
+                raise BlockDeviceError(f"Node {peer} mirrors disks as former releases did: update ganeti on {peer}")
             case AskPeer():
                 return disk.state()
             case Mark(kept=kept):

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """While a disk is in use, a storage daemon that ended by itself is started again: the kernel may kill it for memory.
 
-On the secondary it shows the copy under the same name and in the same session as before, so the primary resumes its
-mirror job and copies the changed parts. Whatever fences an old primary is asked as of any other connection.
+On the secondary it shows the copy under the same name and in the same session as before, so the primary connects again
+and copies the changed parts. Whatever fences an old primary is asked as of any other connection.
 """
 
 import asyncio
 import math
 
 from ganeti.mirrord.copying import WRITING, Copying
-from ganeti.mirrord.link import Link
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.storage_daemon import StorageDaemon
 
@@ -41,10 +40,9 @@ class Pauses:
 class Upkeep:
     """Its user holds the disk's *lock* around every call; the task that `start` begins takes it itself."""
 
-    def __init__(self, record: Record, daemon: StorageDaemon, link: Link, copying: Copying, lock: asyncio.Lock) -> None:
+    def __init__(self, record: Record, daemon: StorageDaemon, copying: Copying, lock: asyncio.Lock) -> None:
         self._record = record
         self._daemon = daemon
-        self._link = link
         self._copying = copying
         self._lock = lock
         self._pauses = Pauses()
@@ -68,10 +66,8 @@ class Upkeep:
         try:
             if self._record.opened.role in WRITING:
                 await self._copying.note_loss()
-            await self._link.cut()
             await self._daemon.stop()
             await self._daemon.start(self._record.opened.export)
-            self._link.has_served = False
         finally:
             self._pauses.started(asyncio.get_running_loop().time())
 

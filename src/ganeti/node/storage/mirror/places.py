@@ -3,9 +3,8 @@
 
 control            the socket the node daemon asks by
 ID.json            a disk that is in use here (`Opened`), gone with the node's power
-ID.pid ID.qmp      its storage daemon, and the socket that one is commanded by
-ID.nbd             the disk itself, for the guest's QEMU and for the other node
-ID.peer            where the storage daemon reaches the other node's copy
+ID.pid ID.cmd      its storage daemon, and the socket that one is commanded by
+ID.nbd             the disk itself, for the guest's QEMU
 ID.file ID.show    the disk as a file, while a program needs one, and the process that shows it
 IMAGE.mirror       `Kept`, on the image's own file system
 """
@@ -23,6 +22,7 @@ from ganeti.system.files import read_if_there, write_atomically
 DIRECTORY_MODE = 0o711
 """A guest that is another user than root connects to the one socket that is given to it."""
 LONGEST_SOCKET_BYTES = 107
+_OF_FORMER_RELEASES = ("peer", "qmp")
 _ID_LENGTH = 13
 """A UUID without its tail: sockets have short names."""
 
@@ -74,7 +74,7 @@ class Places:
         write_atomically(self.file(disk.uuid, "json"), msgspec.json.encode(disk), mode=0o600)
 
     def forget(self, uuid: str) -> None:
-        for kind in ("nbd", "peer", "qmp", "pid", "file", "show", "json"):
+        for kind in ("nbd", "cmd", "pid", "file", "show", *_OF_FORMER_RELEASES, "json"):
             try:
                 os.unlink(self.file(uuid, kind))
             except FileNotFoundError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ganeti-mirrord is asked: by the node daemon over a Unix socket, and by its like on the other node over TLS.
 
-One JSON object a line, answered by one: the result, or `Refusal`. After `Connect` is answered the connection carries
-the bytes of NBD.
+One JSON object a line, answered by one: the result, or `Refusal`. `Connect` comes from the primary's storage daemon to
+that of the other node, which asks its ganeti-mirrord; once it is answered the connection carries the bytes of NBD.
 """
 
 import msgspec

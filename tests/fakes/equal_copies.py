@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A mirrored disk whose two copies are equal, without QEMU: what a test does not ask about is well."""
+"""A mirrored disk whose two copies are equal, without a storage daemon: what a test does not ask about is well."""
 
+from ganeti.mirrord import storage_daemon
 from ganeti.mirrord.peers import Peers
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import Status, StorageDaemon
 from ganeti.node.storage.mirror.requests import SECONDARY, Kept, Opened, State
 
 EQUAL = Kept(generation=5, valid=True)
 
 
 class EqualDaemon(StorageDaemon):
-    """Its mirror job has copied everything; whether it runs is for the test to say."""
+    """It has copied everything; whether it runs is for the test to say."""
+
+    async def prepare(self) -> None:
+        await self.start("")
+
+    async def show_export(self, export: str) -> None:
+        return
+
+    async def withdraw_export(self) -> None:
+        return
 
     async def hide(self) -> None:
         return
@@ -17,14 +27,14 @@ class EqualDaemon(StorageDaemon):
     async def limit(self, rate_kib: int) -> None:
         return
 
-    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
+    async def cut(self) -> None:
         return
 
-    async def job(self) -> Job:
-        return Job("standby", ready=True, is_paused=True)
+    async def attach(self, disk: Opened, generation: int, export: str, copy: str) -> None:
+        return
 
-    async def lacks_parts(self) -> bool:
-        return False
+    async def status(self) -> Status:
+        return Status(storage_daemon.EQUAL)
 
     async def detach(self) -> bool:
         return True

@@ -31,7 +31,7 @@ ALONE, COPYING, EQUAL, LOST, LOSING = "alone", "copying", "equal", "lost", "losi
 _START_S = 10.0
 _ACCEPTS_S = 1.0
 """One that is found takes commands within that time; that of a former release, which had other sockets, never does."""
-_FIRST_ANSWER_S = 5.0
+_FOUND_S, _FIRST_ANSWER_S = COMMAND_S, 5.0
 _POLL_S = 0.02
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class StorageDaemon:
         """See to it that one runs and answers. One that does is taken as it is. Raises `BlockDeviceError`."""
         if self.process_id() is not None:
             try:
-                await self._ask("status", connected_within_s=_ACCEPTS_S)
+                await self._ask("status", within_s=_FOUND_S, connected_within_s=_ACCEPTS_S)
                 return
             except StorageDaemonError as err:
                 _log.warning("the storage daemon of disk %s is replaced by another: %s", self._image, err)

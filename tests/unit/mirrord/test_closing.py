@@ -13,10 +13,10 @@ from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import record
+from ganeti.mirrord.commands import GoneError
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.server import Server
 from ganeti.mirrord.storage_daemon import StorageDaemon
-from ganeti.node.hypervisors.kvm.qmp import QmpGoneError
 from ganeti.node.storage.mirror import places
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
 from ganeti.node.storage.mirror.requests import (
@@ -51,7 +51,7 @@ class _Daemon(EqualDaemon):
         await asyncio.Event().wait()
         return ""
 
-    async def start(self, export: str) -> None:
+    async def prepare(self) -> None:
         self.runs = True
 
     async def stop(self) -> None:
@@ -115,19 +115,15 @@ def test_a_storage_daemon_that_ends_in_the_midst_is_named(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(daemon: StorageDaemon, size: int) -> None:
-        raise QmpGoneError("QEMU closed disk.qmp: Connection lost")
+        raise GoneError("The storage daemon has ended the connection")
 
-    async def nothing(daemon: StorageDaemon, *_: object) -> None:
-        return
-
-    for name, act in (("resize", gone), ("withdraw_export", nothing), ("show_export", nothing)):
-        monkeypatch.setattr(_Daemon, name, act)
+    monkeypatch.setattr(_Daemon, "resize", gone)
 
     async def play() -> None:
         await server.carry_out(Open(disk=opened(tmp_path)))
         answer = await server._answered(msgspec.json.encode(Resize(uuid="disk", size=8)))
         assert msgspec.json.decode(answer, type=Refusal).error == (
-            "The storage daemon has ended and is started again: try again (QEMU closed disk.qmp: Connection lost)"
+            "The storage daemon has ended and is started again: try again (The storage daemon has ended the connection)"
         )
 
     asyncio.run(asyncio.wait_for(play(), 60))
@@ -136,7 +132,7 @@ def test_a_storage_daemon_that_ends_in_the_midst_is_named(
 def test_a_disk_that_cannot_be_closed_is_opened_again_by_the_same_storage_daemon(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second one would wait for the monitor of the first one's process, which takes one client."""
+    """A second object for it would take the connection away from the first one, whose commands wait for answers."""
 
     async def play() -> None:
         await server.carry_out(Open(disk=opened(tmp_path)))
@@ -147,7 +143,7 @@ def test_a_disk_that_cannot_be_closed_is_opened_again_by_the_same_storage_daemon
         await server.carry_out(Open(disk=opened(tmp_path)))
         assert _Daemon.made == 1
         disk = server._disks["disk"]
-        assert disk.link._entrance is not None and disk._copying._task is not None, "writes go to both copies again"
+        assert disk._copying._task is not None, "writes go to both copies again"
         monkeypatch.setattr(_Daemon, "may_end", True)
         await server.carry_out(Close(uuid="disk"))
         assert await role(server, tmp_path) == CLOSED

@@ -4,39 +4,34 @@
 import asyncio
 import errno
 import os
-import socket
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.fakes.equal_copies import EQUAL, EqualDaemon
 
-from ganeti.base.errors import HypervisorError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import disk as disks
-from ganeti.mirrord import record, relay
+from ganeti.mirrord import record
+from ganeti.mirrord.commands import SilentError
 from ganeti.mirrord.disk import Disk, Surroundings
-from ganeti.mirrord.link import Link
 from ganeti.mirrord.peers import Peers
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import ALONE, LOSING, LOST, Status, StorageDaemon
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import PRIMARY, Kept, Opened
-
-EQUAL = Kept(generation=5, valid=True)
+from ganeti.node.storage.mirror.requests import PRIMARY, SECONDARY, Kept, Opened, State
 
 
-class _Daemon(StorageDaemon):
+class _Daemon(EqualDaemon):
+    async def prepare(self) -> None:
+        return
+
     def process_id(self) -> int:
         return 1
 
     async def ended(self) -> str:
         await asyncio.Event().wait()
         return ""
-
-    async def job(self) -> Job:
-        return Job("standby", ready=True, is_paused=True)
 
     async def detach(self) -> bool:
         self.at_the_end = read_kept(self._image).generation
@@ -155,7 +150,7 @@ def test_a_copy_that_is_lost_while_it_is_told_that_it_is_equal_is_not(tmp_path: 
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-def test_the_copy_of_a_former_second_node_is_older_before_the_job_to_it_ends(tmp_path: Path) -> None:
+def test_the_copy_of_a_former_second_node_is_older_before_it_is_left(tmp_path: Path) -> None:
     async def play() -> None:
         primary = _Primary(tmp_path)
         await primary.begin()
@@ -170,22 +165,18 @@ def test_the_copy_of_a_former_second_node_is_older_before_the_job_to_it_ends(tmp
 
 
 @pytest.mark.parametrize("wanted", ["another second node", "handing over"])
-def test_the_copies_are_looked_after_where_the_job_does_not_end(
+def test_the_copies_are_looked_after_where_they_cannot_be_parted(
     wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def endless(daemon: StorageDaemon) -> bool:
-        raise HypervisorError("The mirror job does not end")
-
-    async def ready(daemon: StorageDaemon) -> Job:
-        return Job("ready", ready=True)
+        raise SilentError("The storage daemon does not answer")
 
     monkeypatch.setattr(_Daemon, "detach", endless)
-    monkeypatch.setattr(_Daemon, "job", ready)
 
     async def play() -> None:
         primary = _Primary(tmp_path)
         await primary.begin()
-        with pytest.raises(HypervisorError):
+        with pytest.raises(SilentError):
             if wanted == "handing over":
                 await primary.disk.hand_over()
             else:
@@ -196,52 +187,87 @@ def test_the_copies_are_looked_after_where_the_job_does_not_end(
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
-@pytest.mark.parametrize("fault", ["no descriptor", "no thread", "the relay fails", "silence"])
-def test_a_loss_is_noted_before_the_storage_daemon_sees_the_end(
-    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """QEMU connects again at once: where the node hangs, it is refused by then."""
-    noted = []
-
-    class _Connecting(_Peers):
-        async def connect(self, disk: Opened, generation: int) -> Any:
-            far, self.node = socket.socketpair()
-            return SimpleNamespace(sock=far)
-
-    def fail(*_: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files") if fault == "no descriptor" else RuntimeError(fault)
-
-    if fault == "no descriptor":
-        monkeypatch.setattr(relay.os, "eventfd", fail)
-    elif fault == "no thread":
-        monkeypatch.setattr(relay.threading.Thread, "start", fail)
-    elif fault == "the relay fails":
-        monkeypatch.setattr(relay._Carrier, "_carry", fail)
-    else:
-        monkeypatch.setattr(relay, "SILENCE_S", 0.1)
+def test_a_loss_that_was_not_noted_before_a_restart_is_noted_before_it_is_said_to_be(tmp_path: Path) -> None:
+    """The storage daemon tells of it as soon as it is connected to, before anybody has looked at the disk."""
 
     async def play() -> None:
-        primary, loop = _Primary(tmp_path), asyncio.get_running_loop()
-        peers = _Connecting()
+        primary = _Primary(tmp_path)
+        await primary.disk._hear_of_loss("node2 does not answer")
+        assert primary.generation == EQUAL.generation + 1
 
-        async def lost() -> None:
-            with pytest.raises(BlockingIOError):
-                daemon.recv(1)
-            noted.append(fault)
+    asyncio.run(asyncio.wait_for(play(), 60))
 
-        link = Link(primary.disk._record, peers, lost)
-        near, daemon = socket.socketpair()
-        daemon.setblocking(False)
-        near.setblocking(False)
-        entering = asyncio.create_task(link._enter(near))
-        assert await loop.sock_recv(daemon, 1) == b""
-        assert noted == [fault]
-        if fault == "silence":
-            assert link._refused_until_s > loop.time()
-        await asyncio.wait([entering])
-        if error := entering.exception():
-            assert isinstance(error, RuntimeError)
-        with peers.node, daemon:
-            assert peers.node.recv(1) == b""
+
+@pytest.mark.parametrize("state", [ALONE, LOST, LOSING])
+def test_a_restarted_one_notes_the_loss_before_a_new_storage_daemon_serves(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[int] = []
+
+    async def found(daemon: StorageDaemon) -> Status:
+        return Status(state)
+
+    async def show(daemon: StorageDaemon, export: str) -> None:
+        shown.append(read_kept(daemon._image).generation)
+
+    monkeypatch.setattr(_Daemon, "status", found)
+    monkeypatch.setattr(_Daemon, "show_export", show)
+
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        await primary.disk.go_on()
+        await primary.disk._copying.stop()
+        await primary.disk._upkeep.stop()
+        assert shown == [EQUAL.generation + 1]
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_one_whose_loss_cannot_be_noted_after_a_restart_serves_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+
+    def full(image: str, kept: Kept) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def alone(daemon: StorageDaemon) -> Status:
+        return Status(ALONE)
+
+    async def stop(daemon: StorageDaemon) -> None:
+        ended.append(daemon)
+
+    monkeypatch.setattr(record, "write_kept", full)
+    monkeypatch.setattr(_Daemon, "status", alone)
+    monkeypatch.setattr(_Daemon, "stop", stop)
+
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        with pytest.raises(OSError, match="No space left"):
+            await primary.disk.go_on()
+        await primary.disk._copying.stop()
+        await primary.disk._upkeep.stop()
+        assert ended
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_copies_are_not_called_equal_that_were_parted_since_they_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guest has gone on with one copy when the other node answers."""
+
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        primary.disk._copying._trusted = False  # while it was copied to
+
+        async def state(disk: Opened) -> State:
+            await primary.disk.note_loss()
+            return State(role=SECONDARY, kept=Kept(generation=5), session=disk.marked_session)
+
+        monkeypatch.setattr(primary.peers, "state", state)
+        primary.disk._record.note_marked(5, "session")
+        await primary.disk._copying.look_now()
+        assert not primary.peers.told and not primary.disk.state().in_sync
 
     asyncio.run(asyncio.wait_for(play(), 60))

@@ -1,160 +1,292 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The parts of a disk that QEMU notes changes of, and a storage daemon that starts and does not answer."""
+"""A storage daemon is started, found and replaced; what it tells of is handled before it hears so."""
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
+from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
+from ganeti.mirrord.admission import Question
+from ganeti.mirrord.commands import GoneError, RefusedError
 from ganeti.mirrord.processes import living
-from ganeti.mirrord.storage_daemon import StorageDaemon, add_image, part_bytes
-from ganeti.node.hypervisors.kvm.qmp import QmpError
+from ganeti.mirrord.storage_daemon import KEPT, LOSING, Status, StorageDaemon
 from ganeti.node.storage.mirror.places import Places
+from ganeti.node.storage.mirror.requests import SECONDARY, Connect, Done, Opened, Refusal
 from ganeti.system.boot import process_start
 
-GIB = 2**30
-
-
-@pytest.mark.parametrize(
-    ("size", "length"),
-    [(0, 4096), (64 * GIB, 4096), (64 * GIB + 1, 8192), (1024 * GIB, 65536), (100 * 1024 * GIB, 65536)],
-)
-def test_parts_grow_with_the_disk(size, length):
-    assert part_bytes(size) == length
-
-
-GREETS = """#!{python}
-import json, os, socket, sys
-path = next(word for word in sys.argv if "path=" in word).partition("path=")[2].split(",")[0]
-first = not os.path.exists("{mark}")
-open("{mark}", "a").close()
-door = socket.socket(socket.AF_UNIX)
-door.bind(path)
-door.listen()
+PROGRAM = """#!{python}
+import select, socket, sys
+image, commands, nbd = sys.argv[1:]
+sockets = []
+for name, kind in ((commands, socket.SOCK_SEQPACKET), (nbd, socket.SOCK_STREAM)):
+    sockets.append(socket.socket(socket.AF_UNIX, kind))
+    sockets[-1].bind(name)
+    sockets[-1].listen()
+exported, client = "", None
 while True:
-    client, _ = door.accept()
-    client.sendall(b'{{"QMP": {{}}}}\\n')
-    for number, line in enumerate(client.makefile()):
-        if not first or number < {answers}:
-            found = [] if first else ["an export"]
-            client.sendall(json.dumps({{"id": json.loads(line)["id"], "return": found}}).encode() + b"\\n")
+    ready, _, _ = select.select([each for each in (sockets[0], client) if each], [], [])
+    if sockets[0] in ready:
+        client, _ = sockets[0].accept()
+    elif message := client.recv(4096).decode():
+        number, word, *arguments = message.split("\\n")
+        if word == "show":
+            [exported] = arguments
+        client.send("\\n".join([number, "ok", "alone", "0", "0", exported]).encode())
+    else:
+        client = None
 """
+ENDS = "#!/bin/sh\nexit 1\n"
 
 
-@pytest.mark.parametrize("answers", [0, 1, 2, 3])
-def test_one_that_stops_answering_its_first_client_is_replaced(
-    answers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "storage-daemon"
-    program.write_text(GREETS.format(python=sys.executable, mark=tmp_path / "started", answers=answers))
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    found = Places(Paths(str(tmp_path)))
+    os.makedirs(found.directory)
+    os.makedirs(found.paths.log_dir)
+    have_program(found, monkeypatch, PROGRAM.format(python=sys.executable))
+    return found
+
+
+def have_program(places: Places, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    program = Path(places.directory) / "program"
+    program.write_text(text)
     program.chmod(0o755)
-    places = Places(Paths(str(tmp_path)))
-    os.makedirs(places.directory)
-    os.makedirs(places.paths.log_dir)
     monkeypatch.setattr(storage_daemon, "PROGRAM", str(program))
-    monkeypatch.setattr(storage_daemon, "_FIRST_ANSWER_S", 0.3)
-    monkeypatch.setattr(storage_daemon, "_SERVES_WITHIN_S", 1.0)
 
-    async def play() -> None:
-        daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
+
+def play(story: Callable[[], Awaitable[None]]) -> None:
+    async def played() -> None:
+        await asyncio.wait_for(story(), 60)
+
+    asyncio.run(played())
+
+
+def test_one_that_runs_is_taken_as_it_is(places: Places) -> None:
+    async def story() -> None:
+        first = StorageDaemon(places, "disk", "image")
+        await first.start("disk-0")
+        process_id = first.process_id()
+        later = StorageDaemon(places, "disk", "image")
+        await later.prepare()
+        assert await later.status() == Status("alone", export="disk-0")
+        assert later.process_id() == process_id is not None
+        await later.stop()
+        assert first.process_id() is None
+        with pytest.raises(GoneError):
+            await first.status()
+
+    play(story)
+
+
+@pytest.mark.parametrize("opens", [False, True], ids=["of a former release", "hangs"])
+def test_one_that_does_not_answer_is_replaced(places: Places, monkeypatch: pytest.MonkeyPatch, opens: bool) -> None:
+    """One of a former release is QEMU's, and has another socket for commands."""
+    monkeypatch.setattr(storage_daemon, "_FOUND_S", 0.3)
+    monkeypatch.setattr(storage_daemon, "_ACCEPTS_S", 0.3)
+
+    async def story() -> None:
+        with (
+            subprocess.Popen(["sleep", "1000"]) as other,
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door,
+        ):
+            Path(places.file("disk", "pid")).write_text(f"{other.pid} {process_start(other.pid)}\n")
+            if opens:
+                door.bind(places.file("disk", "cmd"))
+                door.listen()
+            daemon = StorageDaemon(places, "disk", "image")
+            await daemon.start("disk-0")
+            assert daemon.process_id() not in (None, other.pid)
+            await daemon.stop()
+            assert other.wait(60) < 0
+
+    play(story)
+
+
+def test_one_that_ends_at_once_says_so(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_program(places, monkeypatch, ENDS)
+
+    async def story() -> None:
+        with pytest.raises(BlockDeviceError) as error:
+            await StorageDaemon(places, "disk", "image").start("disk-0")
+        why = f"its storage daemon has ended with status 1; {places.paths.log_dir}/mirrord-disks.log may say why"
+        assert str(error.value) == f"Disk image cannot be opened: {why}"
+
+    play(story)
+
+
+def test_a_program_that_is_missing_is_named(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_daemon, "PROGRAM", "/nowhere/storage-daemon")
+
+    async def story() -> None:
+        with pytest.raises(BlockDeviceError) as error:
+            await StorageDaemon(places, "disk", "image").start("disk-0")
+        assert str(error.value) == (
+            "/nowhere/storage-daemon cannot be started: No such file or directory; install the package ganeti again"
+        )
+
+    play(story)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files are given away")
+def test_the_socket_of_a_guest_is_given_to_it_again(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first try fails: the guest connects again."""
+
+    async def story() -> None:
+        daemon, path = StorageDaemon(places, "disk", "image"), places.file("disk", "nbd")
         await daemon.start("disk-0")
-        living = daemon.process_id()
+        os.chown(path, 65534, 65533)
         await daemon.stop()
-        assert living is not None and daemon.process_id() is None
+        with monkeypatch.context() as patch:
+            have_program(places, patch, ENDS)
+            with pytest.raises(BlockDeviceError):
+                await daemon.start("disk-0")
+        have_program(places, monkeypatch, PROGRAM.format(python=sys.executable))
+        await daemon.start("disk-0")
+        assert (os.stat(path).st_uid, os.stat(path).st_gid) == (65534, 65533)
+        await daemon.stop()
 
-    asyncio.run(play())
-
-
-QUESTIONS = {"query-block-exports": [], "query-named-block-nodes": [{"node-name": "file"}, {"node-name": "disk"}]}
-
-
-def test_one_that_was_left_without_its_export_shows_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ganeti-mirrord ended after it had withdrawn the export."""
-    places, asked = Places(Paths(str(tmp_path))), []
-
-    class Answering:
-        async def execute(self, command: str, arguments: dict[str, object] | None = None) -> object:
-            asked.append(command)
-            return QUESTIONS.get(command)
-
-    daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
-    monkeypatch.setattr(daemon, "process_id", os.getpid)
-    monkeypatch.setattr(daemon, "_qmp", Answering())
-    asyncio.run(daemon.start("disk-0"))
-    assert [command for command in asked if command not in QUESTIONS] == ["block-export-add"]
+    play(story)
 
 
-@pytest.mark.parametrize("has", [["file"], ["file", "disk"]], ids=["its image", "all but its server"])
-def test_one_that_was_begun_by_a_killed_mirrord_is_replaced(
-    has: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Case 88 of the faults on mirrored disks: "Duplicate nodes with node-name='file'", and the disk stood still."""
+class Program:
+    """The other end of a storage daemon's commands, in the test's own hands."""
 
-    class Half:
-        def __init__(self, nodes: list[str]) -> None:
-            self.nodes, self.exports = nodes, 0
-            self.listens = False
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
 
-        def close(self) -> None:
-            return
+    async def hear(self) -> list[str]:
+        return (await asyncio.get_running_loop().sock_recv(self._sock, 4096)).decode().split("\n")
 
-        async def execute(self, command: str, arguments: dict[str, Any] | None = None) -> object:
-            name = str((arguments or {}).get("node-name"))
-            if command == "blockdev-add" and name in self.nodes:
-                raise QmpError(f"Duplicate nodes with node-name='{name}'", "GenericError")
-            if command == "block-export-add" and not self.listens:
-                raise QmpError("NBD server not running", "GenericError")
-            self.nodes += [name] if command == "blockdev-add" else []
-            self.exports += command == "block-export-add"
-            self.listens |= command == "nbd-server-start"
-            return {
-                "query-block-exports": [{}] * self.exports,
-                "query-named-block-nodes": [{"node-name": each} for each in self.nodes],
-            }.get(command)
-
-    places = Places(Paths(str(tmp_path)))
-    daemon = StorageDaemon(places, "disk", str(tmp_path / "image"))
-    monitors: list[Half] = []
-    runs = True
-
-    async def spawn() -> None:
-        nonlocal runs
-        monitors.append(Half([]))
-        runs, daemon._qmp = True, monitors[-1]  # type: ignore[assignment]
-
-    async def stop() -> None:
-        nonlocal runs
-        runs, daemon._qmp = False, None
-
-    monkeypatch.setattr(daemon, "process_id", lambda: os.getpid() if runs else None)
-    monkeypatch.setattr(daemon, "_spawn_answering", spawn)
-    monkeypatch.setattr(daemon, "stop", stop)
-    monkeypatch.setattr(daemon, "_qmp", Half(has))
-    asyncio.run(daemon.start("disk-0"))
-    assert [monitor.exports for monitor in monitors] == [1]
+    async def say(self, *fields: str) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._sock, "\n".join(fields).encode())
 
 
-@pytest.mark.parametrize("knows", [True, False])
-def test_an_image_is_opened_where_the_kernel_refuses_io_uring(knows: bool, caplog: pytest.LogCaptureFixture) -> None:
-    added = []
+@asynccontextmanager
+async def connected(places: Places) -> AsyncIterator[tuple[StorageDaemon, Program]]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+        door.bind(places.file("disk", "cmd"))
+        door.listen()
+        door.setblocking(False)
+        daemon = StorageDaemon(places, "disk", "image")
+        limiting = asyncio.create_task(daemon.limit(1))
+        client, _ = await asyncio.get_running_loop().sock_accept(door)
+        with client:
+            client.setblocking(False)
+            program = Program(client)
+            assert await program.hear() == ["1", "rate", "1024"]
+            await program.say("1", "ok")
+            await limiting
+            yield daemon, program
+            daemon._drop()
 
-    async def add(options: dict[str, object]) -> None:
-        if "aio" in options and not knows:
-            raise QmpError("Unable to use io_uring: Operation not permitted")
-        added.append(options)
 
-    asyncio.run(add_image(add, "image"))
-    assert ("image is opened without io_uring: Unable to use io_uring" in caplog.text) is not knows
-    [options] = added
-    assert options.get("aio") == ("io_uring" if knows else None)
-    assert options["filename"] == "image"
+def test_it_hears_that_a_loss_is_noted_once_it_is(places: Places) -> None:
+    async def story() -> None:
+        async with connected(places) as (daemon, program):
+            sentences, is_written = [], asyncio.Event()
+
+            async def lost(sentence: str) -> None:
+                sentences.append(sentence)
+                await is_written.wait()
+
+            async def asked(question: Question) -> None:
+                raise AssertionError
+
+            daemon.hear(lost, asked)
+            await program.say("0", "lost", "node2 does not answer")
+            looking = asyncio.create_task(daemon.status())
+            assert await program.hear() == ["2", "status"], "nothing is noted yet"
+            await program.say("2", "ok", LOSING, "4096", "8192", "disk-0")
+            assert await looking == Status(LOSING, 4096, 8192, "disk-0")
+            assert (await looking).percent == 50.0 and not (await looking).works
+            is_written.set()
+            assert await program.hear() == ["3", "noted"]
+            assert sentences == ["node2 does not answer"]
+
+    play(story)
+
+
+def test_another_node_is_answered_over_the_connection_that_asked(places: Places) -> None:
+    async def story() -> None:
+        async with connected(places) as (daemon, program):
+            questions: asyncio.Queue[Question] = asyncio.Queue()
+
+            async def lost(sentence: str) -> None:
+                raise AssertionError
+
+            daemon.hear(lost, questions.put)
+            for how, line in (("serve", Done()), ("close", Refusal(error="not here"))):
+                await program.say("0", "asks", "7", "node2,cluster", "{}")
+                question = await questions.get()
+                assert question.names == {"node2", "cluster"} and question.line == "{}"
+                answer = question.serve() if how == "serve" else question.refuse("not here")
+                answering = asyncio.create_task(answer)
+                number, *rest = await program.hear()
+                assert rest == ["answer", "7", how, msgspec.json.encode(line).decode()]
+                await program.say(number, "ok")
+                await answering
+            daemon._drop()
+            with pytest.raises(GoneError):
+                await question.serve()
+
+    play(story)
+
+
+def test_the_other_copy_is_named_with_all_that_is_needed_to_reach_it(places: Places) -> None:
+    disk = Opened(uuid="u", image="i", role=SECONDARY, peer="node2", address="1.2.3.4", rate_kib=2, marked_session="s")
+
+    async def story() -> None:
+        async with connected(places) as (daemon, program):
+            attaching = asyncio.create_task(daemon.attach(disk, 5, "disk-1", KEPT))
+            *words, line = await program.hear()
+            paths = places.paths
+            assert words == [
+                *("2", "attach", "1.2.3.4", "1818", "node2", "u", paths.client_cert, paths.authority_cert),
+                *("disk-1", "kept", "2048"),
+            ]
+            assert msgspec.json.decode(line, type=Connect) == Connect(uuid="u", generation=5, session="s")
+            await program.say("2", "error", "node2 refuses", msgspec.json.encode(Refusal(error="not here")).decode())
+            with pytest.raises(BlockDeviceError, match="^not here$"):
+                await attaching
+            attaching = asyncio.create_task(daemon.attach(disk, 5, "disk-1", KEPT))
+            await program.hear()
+            await program.say("3", "error", "no connection")
+            with pytest.raises(RefusedError, match="^no connection$"):
+                await attaching
+
+    play(story)
+
+
+def test_a_connection_of_another_node_is_given_away(places: Places) -> None:
+    async def story() -> None:
+        async with connected(places) as (daemon, program):
+            near, far = socket.socketpair()
+            with far:
+                with near:
+                    taking = asyncio.create_task(daemon.take(near))
+                    await asyncio.sleep(0)
+                    message, [given], _, _ = socket.recv_fds(program._sock, 4096, 1)
+                    assert message.decode().split("\n")[1:] == [
+                        *("take", places.paths.server_cert, places.paths.authority_cert)
+                    ]
+                    await program.say("2", "ok")
+                    await taking
+                with socket.socket(fileno=given) as taken:
+                    taken.send(b"x")
+                    assert far.recv(1) == b"x"
+
+    play(story)
 
 
 FIRST_THREAD_ENDS = """

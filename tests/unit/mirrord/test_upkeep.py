@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
@@ -21,6 +23,8 @@ from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import record, upkeep
+from ganeti.mirrord.admission import Question
+from ganeti.mirrord.commands import GoneError, SilentError
 from ganeti.mirrord.disk import Disk, Surroundings
 from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.mirrord.upkeep import LONGEST_PAUSE_S, STEADY_S, Pauses
@@ -28,7 +32,6 @@ from ganeti.model.node_calls.disks import DiskStatus
 from ganeti.model.node_requests import DiskSpec
 from ganeti.model.objects import TERM
 from ganeti.node.actions.verify import _disk_fault
-from ganeti.node.hypervisors.kvm.qmp import QmpGoneError, QmpTimeoutError
 from ganeti.node.storage.image_files import ImageFileTemplate
 from ganeti.node.storage.mirror.driver import MirroredDisks
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
@@ -43,7 +46,7 @@ class _Daemon(EqualDaemon):
     def __init__(self, places: Places, uuid: str, image: str) -> None:
         super().__init__(places, uuid, image)
         self.starts: list[str] = []
-        self.failure = ""
+        self.failure, self.failures = "", 0
         self._gone = asyncio.Event()
         self._gone.set()
 
@@ -57,11 +60,14 @@ class _Daemon(EqualDaemon):
         await self._gone.wait()
         return "was ended by signal 9"
 
-    async def start(self, export: str) -> None:
-        self.starts.append(export)
+    async def prepare(self) -> None:
         if self.failure:
+            self.failures += 1
             raise BlockDeviceError(self.failure)
         self._gone.clear()
+
+    async def show_export(self, export: str) -> None:
+        self.starts.append(export)
 
     async def stop(self) -> None:
         self._gone.set()
@@ -190,7 +196,7 @@ def test_one_that_cannot_be_started_is_tried_again_and_in_the_end_seldom(
         await node.disk.open(node.opened(SECONDARY))
         node.daemon.failure = "Disk image cannot be opened: it is missing"
         node.daemon.kill()
-        await node.until(lambda: len(node.daemon.starts) == 8)
+        await node.until(lambda: node.daemon.failures == 7)
         last = node.said[-1]
         assert last == f"{node.daemon.failure}, again and again: it is started every 0.008 s"
         assert node.said[-2] == last, "told once by Record"
@@ -237,8 +243,8 @@ def test_that_of_a_former_primary_comes_back_under_another_name(played: Any) -> 
         with pytest.raises(BlockDeviceError, match="Cannot allocate memory"):
             await node.disk.open(replace(node.opened(SECONDARY), generation=TERM))
         node.daemon.failure = ""
-        await node.until(lambda: node.disk.state().serves)
-        assert node.daemon.starts[0] == "disk-0" and set(node.daemon.starts[1:]) == {"disk-1"}
+        await node.until(lambda: len(node.daemon.starts) == 2)
+        assert node.daemon.starts == ["disk-0", "disk-1"]
         assert (node.disk.opened.role, node.disk.opened.lost_to) == (SECONDARY, "node2")
 
     played(story)
@@ -344,40 +350,126 @@ def test_a_node_says_of_a_copy_that_it_is_not_served(tmp_path: Path, monkeypatch
     assert found is not None and not found.is_degraded and not _disk_fault(found, 8)
 
 
+class _Question(Question):
+    """Of the primary, with the generation and the session that the copy has here."""
+
+    def __init__(self, node: _Node) -> None:
+        self.names = {"node2"}
+        wanted = Connect(uuid="disk", generation=5, session=node.disk.opened.session)
+        self.line = msgspec.json.encode(wanted).decode()
+        self.answer = ""
+
+    async def serve(self) -> None:
+        self.answer = "served"
+
+    async def refuse(self, sentence: str) -> None:
+        self.answer = sentence
+
+
 def test_one_that_hangs_on_the_secondary_is_replaced_when_the_primary_comes_back(played: Any) -> None:
     """It may yet write what came over an earlier connection."""
 
     async def story(node: _Node) -> None:
-        async def hang() -> None:
-            raise QmpTimeoutError("QEMU does not answer")
+        async def hang(*_: object) -> None:
+            raise SilentError("The storage daemon does not answer")
 
         await node.disk.open(node.opened(SECONDARY))
-        wanted = Connect(uuid="disk", generation=5, session=node.disk.opened.session)
-        node.daemon.withdraw_export = hang  # type: ignore[method-assign]
-        first = await node.disk.admit(wanted)
-        assert node.daemon.starts == ["disk-0"], "it holds nothing of another connection"
-        node.disk.link.has_served = True
-        assert await node.disk.admit(wanted) > first
-        assert node.daemon.starts == ["disk-0", "disk-0"] and not node.disk.link.has_served
-        assert node.disk.opened.session == wanted.session and node.disk.state().serves
+        session, question = node.disk.opened.session, _Question(node)
+        await node.disk.admit(question)
+        assert question.answer == "served" and node.daemon.starts == ["disk-0"]
+        node.daemon.cut = hang  # type: ignore[method-assign]
+        await node.disk.admit(question)
+        assert node.daemon.starts == ["disk-0", "disk-0"]
+        node.daemon.take = hang  # type: ignore[method-assign]
+        with socket.socket() as client:
+            await node.disk.take(client)
+        assert node.daemon.starts == ["disk-0"] * 3
+        assert node.disk.opened.session == session and node.disk.state().serves
         await node.disk.close()
 
     played(story)
 
 
-def test_one_that_has_ended_is_not_started_by_the_primary_that_comes_back(played: Any) -> None:
-    """It is started at its pace, ever later; the primary asks every few seconds, and at each write."""
+def test_one_of_the_primary_that_takes_no_connection_goes_on(played: Any) -> None:
+    """Strangers can send connections; the guest is served."""
+
+    async def story(node: _Node) -> None:
+        async def hang(*_: object) -> None:
+            raise SilentError("The storage daemon does not answer")
+
+        await node.disk.open(node.opened(PRIMARY))
+        node.daemon.take = hang  # type: ignore[method-assign]
+        with socket.socket() as client:
+            await node.disk.take(client)
+        assert node.daemon.starts == ["disk-0"]
+        await node.disk.close()
+
+    played(story)
+
+
+def test_one_that_has_ended_is_not_started_by_the_primary_that_comes_back(
+    played: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started at its pace, ever later; the primary asks every few seconds."""
+    monkeypatch.setattr(upkeep, "_FIRST_PAUSE_S", LONGEST_PAUSE_S)
 
     async def story(node: _Node) -> None:
         async def has_ended() -> None:
-            raise QmpGoneError("QEMU closed the connection")
+            node.daemon.kill()
+            raise GoneError("The storage daemon has ended the connection")
 
         await node.disk.open(node.opened(SECONDARY))
-        node.daemon.withdraw_export = has_ended  # type: ignore[method-assign]
-        node.disk.link.has_served = True
-        with pytest.raises(BlockDeviceError, match="has ended"):
-            await node.disk.admit(Connect(uuid="disk", generation=5, session=node.disk.opened.session))
-        assert node.daemon.starts == ["disk-0"]
+        node.daemon.kill()
+        await node.until(partial(_has_started, node, 2))
+        node.daemon.cut = has_ended  # type: ignore[method-assign]
+        question = _Question(node)
+        await node.disk.admit(question)
+        assert "has ended: it will be started again" in question.answer
+        assert node.daemon.starts == ["disk-0", "disk-0"]
         await node.disk.close()
+
+    played(story)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"generation": 4}, "is secondary on this node with generation 5: writes of generation 4 are refused"),
+        ({"session": "former"}, "was opened anew on this node"),
+        ({"uuid": "other"}, "Disk other is served elsewhere"),
+    ],
+)
+def test_what_is_older_or_of_another_disk_is_refused(played: Any, change: dict[str, Any], why: str) -> None:
+    async def story(node: _Node) -> None:
+        await node.disk.open(node.opened(SECONDARY))
+        question = _Question(node)
+        wanted = msgspec.json.decode(question.line, type=Connect)
+        question.line = msgspec.json.encode(replace(wanted, **change)).decode()
+        await node.disk.admit(question)
+        assert why in question.answer
+
+    played(story)
+
+
+def test_who_has_no_copy_or_speaks_nonsense_is_refused(played: Any) -> None:
+    async def story(node: _Node) -> None:
+        await node.disk.open(node.opened(SECONDARY))
+        question = _Question(node)
+        question.names = {"node3", "cluster"}
+        await node.disk.admit(question)
+        assert question.answer == "Disk disk has no copy on cluster, node3"
+        question.names, question.line = {"node2"}, "GET / HTTP/1.1"
+        await node.disk.admit(question)
+        assert "cannot be understood" in question.answer
+
+    played(story)
+
+
+def test_a_primary_admits_nobody(played: Any) -> None:
+    async def story(node: _Node) -> None:
+        await node.disk.open(node.opened(PRIMARY))
+        question = _Question(node)
+        await node.disk.admit(question)
+        assert "is primary on this node" in question.answer
 
     played(story)

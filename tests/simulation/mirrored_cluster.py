@@ -159,8 +159,8 @@ class Cluster:
                 await pair.ask(target, Open(disk=self.opened(target, SECONDARY)))
             return
         pair.primary = target
-        qemu = pair.nodes[target].qemu
-        pair.nodes[target].guest = qemu.export if qemu is not None else ""
+        program = pair.nodes[target].program
+        pair.nodes[target].guest = program.export if program is not None else ""
         pair.tell(f"migrated to {target}")
         await pair.ask(target, Open(disk=self.opened(target, PRIMARY)))
         with suppress(GanetiError):
@@ -177,10 +177,10 @@ class Cluster:
             case "mirrord":
                 await pair.kill_mirrord(node)
             case "storage daemon":
-                node.qemu = None
+                node.program = None
             case "power":
                 await pair.kill_mirrord(node)
-                node.powered, node.guest, node.qemu, node.opened = False, "", None, None
+                node.powered, node.guest, node.program, node.opened = False, "", None, None
             case "cut":
                 node.cut_off = True
 

@@ -2,8 +2,8 @@
 """Two nodes with one mirrored disk in virtual time: ganeti-mirrord's own code over storage daemons that are a model.
 
 One seed decides all: what the guest writes, which daemon is killed when, which node loses power or is cut off, and what
-administrator and watcher do about it (`mirrored_cluster`). What is modelled is QEMU (images, mirror job, exports) and
-the network.
+administrator and watcher do about it (`mirrored_cluster`). What is modelled is the network, and the storage daemon
+(`mirrored_program`).
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ import asyncio
 import random
 import selectors
 from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
-from ganeti.mirrord import record, server
+from tests.simulation.mirrored_program import BLOCKS, SILENCE_S, UUID, Connection, Late, ModelDaemon, Program
+
+from ganeti.base.errors import BlockDeviceError
+from ganeti.mirrord import server
 from ganeti.mirrord.disk import Surroundings
-from ganeti.mirrord.link import Link
 from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers, PeerSilentError
 from ganeti.mirrord.server import Server
-from ganeti.mirrord.storage_daemon import Job, StorageDaemon
+from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import (
     CLOSED,
-    Connect,
     Kept,
     Mark,
     Opened,
@@ -36,10 +35,8 @@ from ganeti.node.storage.mirror.requests import (
     State,
 )
 
-BLOCKS = 12
-UUID = "disk"
 WRITING = ("primary", "incoming")
-FIRST_LOOK_S = 1.0
+DEPTH = 3
 
 
 class Violation(AssertionError):
@@ -72,44 +69,17 @@ def in_virtual_time(work: Coroutine[Any, Any, Any]) -> None:
 
 
 @dataclass
-class Qemu:
-    """A storage daemon: it outlives ganeti-mirrord."""
-
-    export: str
-    dirty: set[int] = field(default_factory=set)
-    job: bool = False
-    ready: bool = False
-    """Once copied: it stays so when the other copy is lost, and while it gets what it missed."""
-    fails: bool = False
-    held: bool = False
-    """Its background copies nothing; writes go to both copies."""
-    copied: int | None = None
-    """The block that is on its way, which is not in *dirty* meanwhile."""
-    withdrawn: int = 0
-    """How often its export was: what clients had sent before is not written any more."""
-    link: object | None = None
-    """The connection to the other copy; cutting it makes another one necessary."""
-    unseen: int = 0
-    """Writes that have failed, which it has not seen yet."""
-    drains: bool = False
-    """It lets no write wait for a connection any more."""
-
-
-@dataclass
 class Node:
     name: str
     image: dict[int, int] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
     opened: Opened | None = None
-    qemu: Qemu | None = None
+    program: Program | None = None
     server: Server | None = None
     """Of ganeti-mirrord, while it runs."""
     reporter: ModelReporter | None = None
     powered: bool = True
     cut_off: bool = False
-    link: object = field(default_factory=object)
-    started_s: float = 0.0
-    """When its ganeti-mirrord was started last."""
     guest: str = ""
     """The export that a guest here has open; empty without a guest."""
 
@@ -187,8 +157,8 @@ class Pair:
 
         node.reporter = ModelReporter(self, node)
         peers = ModelPeers(self, node)
-        around = Surroundings(places, peers, daemon, lambda known, *_: ModelLink(self, node, known), node.reporter)
-        node.server, node.started_s = Server(around), asyncio.get_running_loop().time()
+        around = Surroundings(places, peers, daemon, node.reporter)
+        node.server = Server(around)
         for opened in places.opened():
             disk = server.Disk(around, opened)
             node.server._disks[opened.uuid] = disk
@@ -200,7 +170,9 @@ class Pair:
         for disk in node.server._disks.values():
             await disk._copying.stop()
             await disk._upkeep.stop()
-        node.server, node.link = None, object()
+            assert isinstance(disk._daemon, ModelDaemon)
+            disk._daemon.kill()
+        node.server = None
 
     async def ask(self, name: str, request: OwnRequest) -> Any:
         """A call of the node daemon, over the network; raises `GanetiError`."""
@@ -216,46 +188,65 @@ class Pair:
     # The guest
 
     async def run_guests(self) -> None:
+        """Several writes of each are on their way at once."""
+        writing: dict[str, set[asyncio.Future[None]]] = {name: set() for name in self.nodes}
         while True:
-            await asyncio.sleep(0.03 + self.draw.random() * 0.05)
+            await asyncio.sleep(0.01 + self.draw.random() * 0.03)
             for node in self.nodes.values():
-                if node.guest and node.powered:
-                    await self._write(node)
+                own = writing[node.name]
+                if node.guest and node.powered and len(own) < DEPTH:
+                    task = asyncio.ensure_future(self._write(node))
+                    own.add(task)
+                    task.add_done_callback(own.discard)
 
     async def _write(self, node: Node) -> None:
-        qemu = node.qemu
-        if qemu is None or qemu.export != node.guest:
+        program, guest = node.program, node.guest
+        if program is None or program.export != guest:
             return  # it waits for its disk
+        block = self.draw.randrange(BLOCKS)
+        while (program.is_leaving or block in program.busy) and node.program is program:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        if node.program is not program or program.export != guest or node.guest != guest:
+            return
         self.serial += 1
-        block, value = self.draw.randrange(BLOCKS), self.serial
-        known = self.primary == node.name
+        known, value = self.primary == node.name, self.serial
         if known:
             self.unsure.setdefault(block, set()).add(value)
-        node.image[block] = value
-        both = qemu.job and not qemu.fails and await self._send(node, qemu, block, value)
-        if not both and qemu.job:
-            qemu.dirty.add(block)
-        if node.qemu is not qemu or not node.powered or qemu.export != node.guest:
+        both = await self._carry_out(node, program, block, value)
+        while not program.is_noted and node.program is program:  # noqa: ASYNC110 (a model's own time)
+            await asyncio.sleep(0.005)
+        if node.program is not program or not node.powered or program.export != guest or node.guest != guest:
             return  # it died before the guest was told
         if known and self.primary == node.name:
-            self.truth[block] = value
-            self.unsure[block] = set()
-            if both:
-                self.alone.pop(block, None)
-            else:
-                self.alone[block] = value
-                self.check_claim(node)
-                if self.has_looked(node) and node.reporter is not None and node.reporter.has_told():
-                    self.told[block] = value
+            self._acknowledge(node, block, value, both=both)
+
+    async def _carry_out(self, node: Node, program: Program, block: int, value: int) -> bool:
+        """Whether both copies have it."""
+        program.busy.add(block)
+        node.image[block] = value
+        connection = program.connection
+        both = connection is not None and await self._send(node, program, connection, block, value)
+        if not both and (program.has_lost or program.connection is not None):
+            program.dirty.add(block)
+        program.busy.discard(block)
+        return both
+
+    def _acknowledge(self, node: Node, block: int, value: int, *, both: bool) -> None:
+        if value < self.truth.get(block, 0):
+            return  # it was overwritten before it was answered
+        self.truth[block] = value
+        self.unsure[block] = {later for later in self.unsure.get(block, ()) if later > value}
+        if both:
+            self.alone.pop(block, None)
+            return
+        self.alone[block] = value
+        self.check_claim(node)
+        if self.generation >= node.kept.generation:
+            self.told[block] = value
 
     def check_claim(self, node: Node) -> None:
-        """A copy that lacks something is not complete by its own word, or older than the primary's.
-
-        While ganeti-mirrord of the primary does not run nobody notes a loss, so it looks as it begins.
-        """
+        """A copy that lacks something is not complete by its own word, or older than the primary's."""
         other = self.other(node.name)
-        if not self.has_looked(node):
-            return
         newest = other.kept.valid and other.kept.generation >= node.kept.generation
         held = other.image
         lacks = [
@@ -264,80 +255,63 @@ class Pair:
         if newest and lacks and node.name == self.primary and node.role() in WRITING:
             self.violated(f"the copy on {other.name} counts as equal and lacks the blocks {sorted(lacks)}")
 
-    def has_looked(self, node: Node) -> bool:
-        """Whether ganeti-mirrord runs there, and has had time for a look at its disk."""
-        return node.server is not None and asyncio.get_running_loop().time() > node.started_s + FIRST_LOOK_S
+    # Between the storage daemons
 
-    async def _send(self, node: Node, qemu: Qemu, block: int, value: int) -> bool:
-        """To the other copy; false, and a job that fails, where it does not arrive."""
-        before, other = qemu.link, self.other(node.name)
-        reader = other.qemu if before == (node.link, other.link) and self.passes(node, other) else None
-        withdrawn = reader.withdrawn if reader is not None else 0
-        is_slow = reader is not None and self.draw.random() < 0.01
+    def reaches(self, node: Node, connection: Connection) -> bool:
+        """Whether what is sent over *connection* arrives just now."""
+        other = self.other(node.name)
+        return connection.is_open and other.program is connection.reader and self.passes(node, other)
+
+    async def _send(self, node: Node, program: Program, connection: Connection, block: int, value: int) -> bool:
+        """To the other copy; false, and a loss, where no answer comes."""
+        other, reader = self.other(node.name), connection.reader
+        write, arrives = Late(block, value), self.reaches(node, connection)
+        is_slow = arrives and self.draw.random() < 0.01
+        if arrives:
+            reader.late.append(write)
         await self.pause()
-        arrives = (
-            not is_slow
-            and before is not None
-            and before == (node.link, other.link)
-            and self.passes(node, other)
-            and node.server is not None
-            and other.server is not None
-            and other.qemu is not None
-        )
-        if not arrives or node.qemu is not qemu or not qemu.job:
-            if reader is not None:
-                late = self._arrive_late(other, reader, withdrawn, block, value)
-                self.jobs.append(asyncio.ensure_future(late))
-            server = node.server
-            disk = server._disks.get(UUID) if server is not None else None
-            if node.qemu is qemu and disk is not None:
-                with suppress(HypervisorError):
-                    await disk.note_loss()
-                qemu.unseen += 1
-                await self._until_seen(node, server, qemu)
-                qemu.unseen -= 1
-            qemu.fails = True
-            return False
-        if other.role() in WRITING:
-            self.violated(f"{node.name} writes into the copy on {other.name}, which is primary there")
-        other.image[block] = value
-        return True
+        if is_slow:
+            self.jobs.append(asyncio.ensure_future(self._carry_out_some_time(other, reader, write)))
+        elif arrives:
+            self._carry_out_one(other, reader, write)
+        if arrives and not is_slow and self.reaches(node, connection) and program.connection is connection:
+            return True
+        if connection.is_open and other.program is reader:
+            await asyncio.sleep(SILENCE_S)
+        if program.connection is connection:
+            program.lose()
+        return False
 
-    async def _until_seen(self, node: Node, server: object, qemu: Qemu) -> None:
-        """QEMU tries to connect again for a while; where ganeti-mirrord dies, its relay is gone at once."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + self.draw.random() * 1.5
-        while loop.time() < end_s and node.server is server and not qemu.drains:  # noqa: ASYNC110 (a model's own time)
-            await asyncio.sleep(0.01)
-
-    async def _arrive_late(self, other: Node, qemu: Qemu, withdrawn: int, block: int, value: int) -> None:
-        """The other storage daemon has read the write before the connection ended, and carries it out some time."""
+    async def _carry_out_some_time(self, other: Node, reader: Program, write: Late) -> None:
         await asyncio.sleep(self.draw.random() * 4.0)
-        if other.qemu is qemu and qemu.withdrawn == withdrawn:
-            if other.role() in WRITING:
-                self.violated(f"a late write gets into the copy on {other.name}, which is primary there")
-            other.image[block] = value
+        self._carry_out_one(other, reader, write)
 
-    async def copy(self, node: Node, qemu: Qemu) -> None:
-        """The background of a mirror job."""
-        while node.qemu is qemu and qemu.job:
+    def carry_out_late(self, other: Node, reader: Program) -> None:
+        for write in list(reader.late):
+            self._carry_out_one(other, reader, write)
+
+    def _carry_out_one(self, other: Node, reader: Program, write: Late) -> None:
+        if other.program is not reader or write not in reader.late:
+            return
+        reader.late.remove(write)
+        if other.role() in WRITING:
+            self.violated(f"the other node writes into the copy on {other.name}, which is primary there")
+        other.image[write.block] = write.value
+
+    async def copy(self, node: Node, program: Program, connection: Connection) -> None:
+        """What the other copy lacks, in the background."""
+        while node.program is program and program.connection is connection:
             await self.pause(0.02)
-            if qemu.fails or qemu.held:
-                await asyncio.sleep(0.05)
-            elif qemu.dirty:
-                block = qemu.copied = self.draw.choice(sorted(qemu.dirty))
-                qemu.dirty.discard(block)
-                if not await self._send(node, qemu, block, node.image.get(block, 0)):
-                    qemu.dirty.add(block)
-                elif node.image.get(block, 0) != self.other(node.name).image.get(block, 0):
-                    qemu.dirty.add(block)  # the guest wrote it meanwhile
-                else:
-                    self._forget_alone(node)
-                qemu.copied = None
-            elif not qemu.ready:
-                qemu.ready = True
-            else:
-                await asyncio.sleep(0.05)
+            waiting = sorted(program.dirty - program.busy)
+            if not waiting or program.is_leaving:
+                await asyncio.sleep(0.01)
+                continue
+            block = self.draw.choice(waiting)
+            program.busy.add(block)
+            if await self._send(node, program, connection, block, node.image.get(block, 0)):
+                program.dirty.discard(block)
+                self._forget_alone(node)
+            program.busy.discard(block)
 
     def _forget_alone(self, node: Node) -> None:
         for block in [each for each, value in self.alone.items() if self._holds(node, each, value)]:
@@ -345,113 +319,6 @@ class Pair:
 
     def _holds(self, node: Node, block: int, value: int) -> bool:
         return node.image.get(block) == value == self.other(node.name).image.get(block)
-
-
-class ModelDaemon(StorageDaemon):
-    """Commands to the model of QEMU's storage daemon."""
-
-    def __init__(self, pair: Pair, node: Node) -> None:
-        self._pair, self._node = pair, node
-
-    def _qemu(self) -> Qemu:
-        if self._node.qemu is None:
-            raise HypervisorError("the storage daemon is gone")
-        return self._node.qemu
-
-    async def start(self, export: str) -> None:
-        await self._pair.pause()
-        if self._node.qemu is None:
-            self._node.qemu = Qemu(export)
-
-    async def stop(self) -> None:
-        self._node.qemu = None
-        await self._pair.pause()
-
-    def process_id(self) -> int | None:
-        return 1 if self._node.qemu is not None else None
-
-    async def ended(self) -> str:
-        while self._node.qemu is not None:  # noqa: ASYNC110 (a model's own time)
-            await asyncio.sleep(0.05)
-        return "has ended"
-
-    async def withdraw_export(self) -> None:
-        await self._pair.pause()
-        self._qemu().withdrawn += 1
-
-    async def show_export(self, export: str) -> None:
-        await self._pair.pause()
-
-    async def hide(self) -> None:
-        return
-
-    async def limit(self, rate_kib: int) -> None:
-        return
-
-    async def job(self) -> Job | None:
-        await self._pair.pause()
-        qemu = self._qemu()
-        if not qemu.job:
-            return None
-        stopped = qemu.fails or (qemu.held and qemu.copied is None)
-        status = ("standby" if stopped else "ready") if qemu.ready else ("paused" if stopped else "running")
-        return Job(status, qemu.ready, "failed" if qemu.fails else "ok", 0, 1, qemu.held or qemu.fails)
-
-    async def attach(self, export: str, *, whole: bool, rate_kib: int) -> None:
-        qemu = self._qemu()
-        await self._connect(qemu, export)
-        qemu.job, qemu.ready, qemu.fails, qemu.held = True, False, False, False
-        qemu.dirty = set(range(BLOCKS)) if whole else set()
-        self._pair.jobs.append(asyncio.ensure_future(self._pair.copy(self._node, qemu)))
-
-    async def resume(self) -> None:
-        qemu = self._qemu()
-        with suppress(GanetiError):
-            if qemu.fails:
-                await self._connect(qemu, None)
-            qemu.fails = qemu.held = False
-
-    async def hold(self) -> None:
-        await self._pair.pause()
-        self._qemu().held = True
-
-    async def lacks_parts(self) -> bool:
-        await self._pair.pause()
-        return bool(self._qemu().dirty)
-
-    async def detach(self) -> bool:
-        qemu = self._qemu()
-        equal, qemu.held = qemu.job and qemu.ready and not qemu.fails, False
-        for _ in range(100):
-            if equal and (qemu.dirty or qemu.copied is not None) and not qemu.fails:
-                await asyncio.sleep(0.02)
-        equal = equal and not (qemu.fails or qemu.dirty or qemu.copied is not None)
-        qemu.job, qemu.ready, qemu.link = False, False, None
-        await self._pair.pause()
-        return equal
-
-    async def _connect(self, qemu: Qemu, export: str | None) -> None:
-        qemu.drains = True
-        while qemu.unseen:  # noqa: ASYNC110 (a model's own time)
-            await asyncio.sleep(0.01)
-        qemu.drains = False
-        pair, node = self._pair, self._node
-        other = pair.other(node.name)
-        await pair.pause()
-        if not pair.passes(node, other) or other.server is None or other.qemu is None:
-            raise HypervisorError("no connection")
-        if export is not None and other.qemu.export != export:
-            raise HypervisorError(f"there is no export {export}")
-        disk = other.server._disks.get(UUID)
-        if disk is None:
-            raise HypervisorError("the disk is closed there")
-        try:
-            session = node.opened.marked_session if node.opened is not None else ""
-            await disk.admit(Connect(uuid=UUID, generation=node.kept.generation, session=session))
-            disk.link.has_served = True
-        except BlockDeviceError as err:
-            raise HypervisorError(str(err)) from err
-        qemu.link = (node.link, other.link)
 
 
 class ModelPeers(Peers):
@@ -510,20 +377,3 @@ class ModelReporter(LossReporter):
         if self._generation // TERM <= pair.generation // TERM:
             pair.generation = max(pair.generation, self._generation)
         return True
-
-
-class ModelLink(Link):
-    """Cutting it gives the node another end of the wire: what was connected is so no more."""
-
-    def __init__(self, pair: Pair, node: Node, known: record.Record) -> None:
-        self._node, self._record = node, known
-        self.turn, self.has_served = 0, False
-
-    async def open(self) -> None:
-        return
-
-    async def close(self) -> None:
-        await self.cut()
-
-    async def cut(self) -> None:
-        self._node.link = object()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from unittest import mock
 
 import pytest
@@ -11,11 +10,13 @@ from tests.fakes.thoroughness import examples
 from tests.simulation.mirrored_cluster import play
 from tests.simulation.mirrored_pair import Violation
 
+from ganeti.mirrord.admission import Admission
 from ganeti.mirrord.copying import Copying
 from ganeti.mirrord.disk import Disk as MirroredDisk
-from ganeti.mirrord.link import Link
-from ganeti.mirrord.storage_daemon import Job
+from ganeti.mirrord.record import Record
+from ganeti.mirrord.storage_daemon import Status
 from ganeti.model.objects import Disk
+from ganeti.node.storage.mirror.requests import State
 
 
 def test_one_writer_is_left_and_both_copies_are_equal() -> None:
@@ -32,34 +33,53 @@ def test_a_failover_by_force_that_raises_no_generation_is_found() -> None:
 
 
 async def _note_nothing(self: MirroredDisk) -> None:
-    """The loss shows at the next look at the mirror job."""
+    """The loss shows at the next look."""
 
 
-async def _only_cut(self: Link, daemon: object) -> None:
+async def _only_ask(self: Admission, *, at_its_pace: bool = False) -> None:
     """The storage daemon carries out what it has read."""
-    await self.cut()
 
 
-async def _take_a_ready_job_for_equal(self: Copying, job: Job) -> bool:
-    """QEMU says ready, and parts are still to be copied."""
-    if not job.is_held:
-        await self._daemon.hold()
-    return job.is_held
+async def _count_no_loss(self: Copying) -> None:
+    """Whoever asks the other node meanwhile does not learn of it."""
+    self.in_sync, self.status = False, None
+    await self._note()
+
+
+async def _settle_nothing(self: Copying) -> None:
+    """What is written down goes on while another node becomes the primary."""
+
+
+def _always_as_marked(self: Record, peer: State) -> bool:
+    """A copy that was opened anew is taken for the one that was lost."""
+    return True
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [
         (MirroredDisk, "note_loss", _note_nothing),
-        (Copying, "loss_on_its_way", lambda copying: nullcontext()),
-        (Link, "finish", _only_cut),
-        (Copying, "_has_all", _take_a_ready_job_for_equal),
+        (Admission, "shut_out", _only_ask),
+        (Copying, "note_loss", _count_no_loss),
+        (Copying, "settle", _settle_nothing),
+        (Record, "is_as_marked", _always_as_marked),
+        (Status, "is_equal", Status.works),
     ],
 )
 def test_a_rule_that_is_broken_on_purpose_is_found(owner: type, name: str, broken: object) -> None:
-    with (
-        mock.patch.object(owner, name, broken),
-        pytest.raises(Violation),
-    ):
-        for seed in range(1, 60):
+    with mock.patch.object(owner, name, broken), pytest.raises(Violation):
+        for seed in range(1, 200):
+            play(seed)
+
+
+def test_a_restarted_one_that_trusts_no_copy_is_found() -> None:
+    """It notes no loss of which the storage daemon tells before it has looked."""
+
+    def begin(self: Copying, *others: object) -> None:
+        original(self, *others)  # type: ignore[arg-type]
+        self._trusted = False
+
+    original = Copying.__init__
+    with mock.patch.object(Copying, "__init__", begin), pytest.raises(Violation):
+        for seed in range(1, 200):
             play(seed)

@@ -11,7 +11,7 @@ from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.mirrord.pace import Pace
 from ganeti.mirrord.peers import Peers
 from ganeti.mirrord.record import Record
-from ganeti.mirrord.storage_daemon import ALONE, COPYING, EQUAL, KEPT, LOST, NONE, WHOLE, Status, StorageDaemon
+from ganeti.mirrord.storage_daemon import ALONE, KEPT, LOST, NONE, WHOLE, Status, StorageDaemon
 from ganeti.model.objects import TERM
 from ganeti.node.storage.mirror.requests import HANDED, INCOMING, PRIMARY, SECONDARY, Kept, State
 
@@ -95,6 +95,12 @@ class Copying:
             return await self._daemon.detach()
         finally:
             self.in_sync, self.status = False, None
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for what is written down of losses just now: it would make this copy newer than the next primary's."""
+        while self._noting:
+            await asyncio.wait(self._noting)
 
     async def attach(self, *, equal: bool) -> None:
         """Begin to write to both copies, which are *equal* or made so first.
@@ -178,9 +184,9 @@ class Copying:
         losses = self._losses
         self.status = status = await self._daemon.status()
         self.pace.note(asyncio.get_running_loop().time(), status.done, status.total)
-        if status.state == EQUAL:
+        if status.is_equal:
             await self._confirm(losses)
-        elif status.state != COPYING:
+        elif not status.works:
             await self.note_loss()
             if status.state == ALONE:
                 await self.attach(equal=False)
@@ -223,8 +229,13 @@ class Copying:
         self.in_sync, self.status = False, None
         noting = asyncio.ensure_future(self._note())
         self._noting.add(noting)
-        noting.add_done_callback(self._noting.discard)
+        noting.add_done_callback(self._end_of_note)
         await asyncio.shield(noting)
+
+    def _end_of_note(self, noting: asyncio.Future[None]) -> None:
+        self._noting.discard(noting)
+        if not noting.cancelled():
+            noting.exception()  # for one whose user has gone
 
     async def _note(self) -> None:
         async with self._one_note:
@@ -232,11 +243,16 @@ class Copying:
                 return
             self._trusted = False  # before, not after: the other node may be told anew while this is written
             try:
-                await self._record.change(lambda kept: replace(kept, generation=kept.generation + 1, clean=False))
+                await self._record.change(self._as_alone)
             except BaseException:
                 self._trusted = True
                 raise
             self._record.say(f"the copy on {self._record.opened.peer} is lost")
+
+    def _as_alone(self, kept: Kept) -> Kept:
+        """What this copy is without the other one, where it is still the primary's."""
+        writes = self._record.opened.role in WRITING
+        return replace(kept, generation=kept.generation + 1, clean=False) if writes else kept
 
     async def _attach_again(self) -> None:
         """What has changed meanwhile is copied; to another copy than was lost, everything."""

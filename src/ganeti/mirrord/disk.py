@@ -14,15 +14,14 @@ on, and follows; its storage daemon shows the disk under another name, so that a
 import asyncio
 import contextlib
 import secrets
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from ganeti.base.errors import BlockDeviceError
-from ganeti.mirrord.admission import Question, wanted_of
-from ganeti.mirrord.commands import SilentError, StorageDaemonError
+from ganeti.mirrord.admission import Admission
+from ganeti.mirrord.commands import StorageDaemonError
 from ganeti.mirrord.copying import FOLLOWING, WRITING, Copying
 from ganeti.mirrord.loss_reports import LossReporter
 from ganeti.mirrord.peers import Peers
@@ -68,7 +67,8 @@ class Disk:
         if around.reporter is not None:
             self._record.raised = around.reporter.note
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
-        self._daemon.hear(self._hear_of_loss, self.admit)
+        self.admission = Admission(self._record, self._daemon, self._lock)
+        self._daemon.hear(self._hear_of_loss, self.admission.admit)
         self._copying = Copying(self._record, self._daemon, around.peers, self._lock, self._step_down)
         self._upkeep = Upkeep(self._record, self._daemon, self._copying, self._lock)
 
@@ -120,6 +120,7 @@ class Disk:
             await self._leave_primary()
             await _forget(self._places, self._daemon, self.opened.uuid)
             self._record.opened = replace(self.opened, role=CLOSED)
+            await self._copying.settle()
 
     async def hand_over(self) -> None:
         """Raises `BlockDeviceError` where the other copy is not equal: the guest stays here then."""
@@ -161,7 +162,7 @@ class Disk:
                 return
             with contextlib.suppress(BlockDeviceError):
                 await self._peers.take_back(self.opened)
-            await self._shut_out()
+            await self.admission.shut_out()
             await self._record.change(lambda kept: Kept(generation=kept.generation + 1, valid=True))
             self._record.be(PRIMARY)
             self._copying.start()
@@ -169,7 +170,7 @@ class Disk:
     async def steal(self, generation: int) -> None:
         async with self._lock:
             if self.opened.role != PRIMARY:
-                await self._shut_out()
+                await self.admission.shut_out()
                 make_valid(self.opened.image, generation)
 
     async def resize(self, size: int) -> None:
@@ -228,53 +229,6 @@ class Disk:
                 await self._copying.end()
                 self._record.be(SECONDARY)
 
-    async def take(self, client: socket.socket) -> None:
-        """Give another node's connection to the storage daemon, which asks about it (`admit`). The caller closes it.
-
-        Raises `BlockDeviceError`.
-        """
-        process_id = self._daemon.process_id()
-        try:
-            await self._daemon.take(client)
-        except SilentError as err:
-            async with self._lock:
-                if self.opened.role in FOLLOWING and self._daemon.process_id() == process_id is not None:
-                    await self._replace(err)
-
-    async def admit(self, question: Question) -> None:
-        """Let another node's connection write to this copy, or refuse it.
-
-        Nothing that was sent over an earlier connection is written any more: it may be older than what comes now.
-        """
-        async with self._lock:
-            try:
-                await self._make_way(question)
-            except (BlockDeviceError, OSError) as err:
-                self._record.say(str(err))
-                answer = question.refuse(str(err))
-            else:
-                answer = question.serve()
-            try:
-                await answer
-            except StorageDaemonError as err:  # the other node tries again
-                self._record.say(f"a connection of {self.opened.peer} is not answered: {err}")
-
-    async def _make_way(self, question: Question) -> None:
-        """Raises `BlockDeviceError` where the other node may not write here.
-
-        A storage daemon that hangs is replaced: the primary, which is here again, has given its copy up already. One
-        that has ended is started by `Upkeep`, at its pace.
-        """
-        wanted, generation = wanted_of(question, self.opened), self._record.kept.generation
-        if self.opened.role not in FOLLOWING or wanted.generation < generation:
-            raise BlockDeviceError(
-                f"Disk {self.opened.image} is {self.opened.role} on this node with generation {generation}: writes "
-                f"of generation {wanted.generation} are refused"
-            )
-        if wanted.session and wanted.session != self.opened.session:
-            raise BlockDeviceError(f"Disk {self.opened.image} was opened anew on this node: it is to be marked first")
-        await self._shut_out(at_its_pace=True)
-
     async def _hear_of_loss(self, why: str) -> None:
         self._record.say(why)
         await self.note_loss()
@@ -295,24 +249,6 @@ class Disk:
                 self._record.say(f"the guest waits, for the loss of {self.opened.peer} cannot be written down: {why}")
                 await asyncio.sleep(_AGAIN_S)
 
-    async def _shut_out(self, *, at_its_pace: bool = False) -> None:
-        """The other node writes nothing here any more; a storage daemon that hangs is ended, for it may write yet.
-
-        With *at_its_pace* one that has ended is left to `Upkeep`; raises `BlockDeviceError` for it.
-        """
-        try:
-            await self._daemon.cut()
-        except StorageDaemonError as err:
-            if at_its_pace and self._daemon.process_id() is None:
-                ended = f"The storage daemon of disk {self.opened.image} has ended: it will be started again"
-                raise BlockDeviceError(ended) from err
-            await self._replace(err)
-
-    async def _replace(self, err: StorageDaemonError) -> None:
-        self._record.say(f"its storage daemon does not answer: {err}")
-        await self._daemon.stop()
-        await self._daemon.start(self.opened.export)
-
     async def _become_primary(self, wanted: Opened) -> None:
         if self.opened.role in WRITING:
             await self._upkeep.bring_back()
@@ -331,7 +267,7 @@ class Disk:
             return
         kept = await self._newest(wanted)
         if self.opened.role != CLOSED:
-            await self._shut_out()
+            await self.admission.shut_out()
         wanted = self._named(wanted)
         await self._daemon.prepare()
         if kept.clean:
@@ -360,6 +296,7 @@ class Disk:
         await self._upkeep.stop()
         await self._daemon.hide()
         await self._daemon.stop()
+        await self._copying.settle()
         await self._record.change(lambda kept: replace(kept, valid=False, clean=False))
         wanted = replace(self.opened, role=SECONDARY, session=secrets.token_hex(8), lost_to=self.opened.peer)
         self._record.rewrite(self._named(replace(wanted, generation=wanted.generation + TERM)))

@@ -186,7 +186,7 @@ class Server:
 
     async def _give_away(self, client: socket.socket, uuid: str) -> None:
         try:
-            await self._disk(uuid).take(client)
+            await self._disk(uuid).admission.take(client)
         except GanetiError as err:
             _log.debug("a connection for disk %s is closed: %s", uuid, err)
 

@@ -15,10 +15,10 @@ import msgspec
 
 import ganeti.mirrord
 from ganeti.base.errors import BlockDeviceError
-from ganeti.mirrord.admission import Question
 from ganeti.mirrord.commands import COMMAND_S, Commands, GoneError, RefusedError, SilentError, StorageDaemonError
 from ganeti.mirrord.peers import read_answer
 from ganeti.mirrord.processes import end, end_of, living, log_file, spawn
+from ganeti.mirrord.questions import Question
 from ganeti.mirrord.shown_file import ShownFile
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT, Connect, Done, Opened

@@ -27,7 +27,7 @@ def play(story: Callable[[Commands, socket.socket], Awaitable[None]]) -> None:
 
 def test_answers_come_in_any_order_and_may_come_too_late() -> None:
     async def story(commands: Commands, far: socket.socket) -> None:
-        with pytest.raises(SilentError, match="'hide' within 0.01 s"):
+        with pytest.raises(SilentError, match=r"'hide' within 0\.01 s"):
             await commands.execute("hide", within_s=0.01)
         first, second = (asyncio.create_task(commands.execute(word)) for word in ("status", "cut"))
         await asyncio.sleep(0)
@@ -43,7 +43,7 @@ def test_answers_come_in_any_order_and_may_come_too_late() -> None:
 def test_a_refusal_is_told_and_what_comes_with_it() -> None:
     async def story(commands: Commands, far: socket.socket) -> None:
         far.send(b"1\nerror\nnot now\nmore")
-        with pytest.raises(RefusedError, match="^not now$") as error:
+        with pytest.raises(RefusedError, match=r"^not now$") as error:
             await commands.execute("size", 1)
         assert error.value.details == ("more",)
 

@@ -17,9 +17,9 @@ import pytest
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
-from ganeti.mirrord.admission import Question
 from ganeti.mirrord.commands import GoneError, RefusedError
 from ganeti.mirrord.processes import living
+from ganeti.mirrord.questions import Question
 from ganeti.mirrord.storage_daemon import KEPT, LOSING, Status, StorageDaemon
 from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import SECONDARY, Connect, Done, Opened, Refusal
@@ -257,12 +257,12 @@ def test_the_other_copy_is_named_with_all_that_is_needed_to_reach_it(places: Pla
             ]
             assert msgspec.json.decode(line, type=Connect) == Connect(uuid="u", generation=5, session="s")
             await program.say("2", "error", "node2 refuses", msgspec.json.encode(Refusal(error="not here")).decode())
-            with pytest.raises(BlockDeviceError, match="^not here$"):
+            with pytest.raises(BlockDeviceError, match=r"^not here$"):
                 await attaching
             attaching = asyncio.create_task(daemon.attach(disk, 5, "disk-1", KEPT))
             await program.hear()
             await program.say("3", "error", "no connection")
-            with pytest.raises(RefusedError, match="^no connection$"):
+            with pytest.raises(RefusedError, match=r"^no connection$"):
                 await attaching
 
     play(story)

@@ -23,9 +23,9 @@ from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import record, upkeep
-from ganeti.mirrord.admission import Question
 from ganeti.mirrord.commands import GoneError, SilentError
 from ganeti.mirrord.disk import Disk, Surroundings
+from ganeti.mirrord.questions import Question
 from ganeti.mirrord.storage_daemon import StorageDaemon
 from ganeti.mirrord.upkeep import LONGEST_PAUSE_S, STEADY_S, Pauses
 from ganeti.model.node_calls.disks import DiskStatus
@@ -375,14 +375,14 @@ def test_one_that_hangs_on_the_secondary_is_replaced_when_the_primary_comes_back
 
         await node.disk.open(node.opened(SECONDARY))
         session, question = node.disk.opened.session, _Question(node)
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert question.answer == "served" and node.daemon.starts == ["disk-0"]
         node.daemon.cut = hang  # type: ignore[method-assign]
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert node.daemon.starts == ["disk-0", "disk-0"]
         node.daemon.take = hang  # type: ignore[method-assign]
         with socket.socket() as client:
-            await node.disk.take(client)
+            await node.disk.admission.take(client)
         assert node.daemon.starts == ["disk-0"] * 3
         assert node.disk.opened.session == session and node.disk.state().serves
         await node.disk.close()
@@ -400,7 +400,7 @@ def test_one_of_the_primary_that_takes_no_connection_goes_on(played: Any) -> Non
         await node.disk.open(node.opened(PRIMARY))
         node.daemon.take = hang  # type: ignore[method-assign]
         with socket.socket() as client:
-            await node.disk.take(client)
+            await node.disk.admission.take(client)
         assert node.daemon.starts == ["disk-0"]
         await node.disk.close()
 
@@ -423,7 +423,7 @@ def test_one_that_has_ended_is_not_started_by_the_primary_that_comes_back(
         await node.until(partial(_has_started, node, 2))
         node.daemon.cut = has_ended  # type: ignore[method-assign]
         question = _Question(node)
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert "has ended: it will be started again" in question.answer
         assert node.daemon.starts == ["disk-0", "disk-0"]
         await node.disk.close()
@@ -445,7 +445,7 @@ def test_what_is_older_or_of_another_disk_is_refused(played: Any, change: dict[s
         question = _Question(node)
         wanted = msgspec.json.decode(question.line, type=Connect)
         question.line = msgspec.json.encode(replace(wanted, **change)).decode()
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert why in question.answer
 
     played(story)
@@ -456,10 +456,10 @@ def test_who_has_no_copy_or_speaks_nonsense_is_refused(played: Any) -> None:
         await node.disk.open(node.opened(SECONDARY))
         question = _Question(node)
         question.names = {"node3", "cluster"}
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert question.answer == "Disk disk has no copy on cluster, node3"
         question.names, question.line = {"node2"}, "GET / HTTP/1.1"
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert "cannot be understood" in question.answer
 
     played(story)
@@ -469,7 +469,7 @@ def test_a_primary_admits_nobody(played: Any) -> None:
     async def story(node: _Node) -> None:
         await node.disk.open(node.opened(PRIMARY))
         question = _Question(node)
-        await node.disk.admit(question)
+        await node.disk.admission.admit(question)
         assert "is primary on this node" in question.answer
 
     played(story)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two nodes on this machine that mirror disks: real storage daemons, the real relay over TLS, guests that write."""
+"""Two nodes on this machine that mirror disks: real daemons, real TLS, guests that write."""
 
 from __future__ import annotations
 

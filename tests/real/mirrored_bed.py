@@ -29,7 +29,8 @@ from ganeti.wire.job_file import FINAL_STATUSES
 NAME = "inst1"
 KEEPERS = ("node2", "node3", "node4")
 """Nodes that keep disks: the master keeps none, so that it is never cut off."""
-RELAY, STORAGE_DAEMON = "ganeti-mirrord", "qemu-storage-daemon"
+MIRRORD, STORAGE_DAEMON = "ganeti-mirrord", "storage-daemon"
+"""That one's name ends as the name of QEMU's does, which shows files."""
 BALLAST = "ballast"
 _STORAGE_SIZE = "96M"
 _RUN = "run/ganeti/mirror"

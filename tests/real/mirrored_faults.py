@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.real.mirrored_bed import BALLAST, RELAY, STORAGE_DAEMON, MirroredBed
+from tests.real.mirrored_bed import BALLAST, MIRRORD, STORAGE_DAEMON, MirroredBed
 
 from ganeti.tools.testbed import network
 
@@ -95,11 +95,11 @@ def _fill(at_primary: bool) -> Strike:
 
 FAULTS = {
     "the job is killed": Fault(None),
-    "the primary's MirrorD is killed": Fault(_signal(RELAY, True, signal.SIGKILL)),
-    "the secondary's MirrorD is killed": Fault(_signal(RELAY, False, signal.SIGKILL)),
+    "the primary's MirrorD is killed": Fault(_signal(MIRRORD, True, signal.SIGKILL)),
+    "the secondary's MirrorD is killed": Fault(_signal(MIRRORD, False, signal.SIGKILL)),
     "the primary's storage daemon is killed": Fault(_signal(STORAGE_DAEMON, True, signal.SIGKILL)),
     "the secondary's storage daemon is killed": Fault(_signal(STORAGE_DAEMON, False, signal.SIGKILL)),
-    "the secondary's MirrorD stands still": Fault(_signal(RELAY, False, signal.SIGSTOP)),
+    "the secondary's MirrorD stands still": Fault(_signal(MIRRORD, False, signal.SIGSTOP)),
     "the secondary's storage daemon stands still": Fault(_signal(STORAGE_DAEMON, False, signal.SIGSTOP)),
     "the primary is cut off": Fault(_cut(True)),
     "the secondary is cut off": Fault(_cut(False)),

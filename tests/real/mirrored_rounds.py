@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.real.mirrored_bed import KEEPERS, NAME, Guest, MirroredBed
+from tests.real.mirrored_bed import KEEPERS, NAME, STORAGE_DAEMON, Guest, MirroredBed
 from tests.real.mirrored_faults import FAULTS, Fault, Struck
 from tests.real.mirrored_state import check_all, check_logs, is_whole, verify, wait_quiet
 from tests.real.numbered_blocks import NumberedBlocks
@@ -166,7 +166,7 @@ class Player:
         }[operation]
 
     def _fall_behind(self, secondary: str) -> None:
-        for pid in self.bed.pids(secondary, "qemu-storage-daemon"):
+        for pid in self.bed.pids(secondary, STORAGE_DAEMON):
             os.kill(pid, signal.SIGKILL)
         self.guest.write_some(5)
         self.bed.wait(lambda: not is_whole(self.bed), "the loss is seen", every_s=0.05)

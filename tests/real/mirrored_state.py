@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from tests.real.mirrored_bed import KEEPERS, NAME, RELAY, STORAGE_DAEMON, Guest, MirroredBed
+from tests.real.mirrored_bed import KEEPERS, MIRRORD, NAME, STORAGE_DAEMON, Guest, MirroredBed
 from tests.system.fake_bed import MASTER
 
 from ganeti.node.storage.mirror.places import identity
@@ -109,8 +109,10 @@ def _check_nothing_else(bed: MirroredBed, instance: dict | None, unfinished: boo
         daemons = len(bed.pids(node, STORAGE_DAEMON))
         wanted = range(len(ids), len(ids) + shown + 1)  # the file of one that has ended may be there
         assert daemons in wanted, f"{daemons} storage daemons run on {node} for {len(ids)} disks"
-        relays = len(bed.pids(node, RELAY))
-        assert relays == 1 or (relays == 0 and not ids), f"{RELAY} runs {relays} times on {node}"  # idle it ends later
+        running = len(bed.pids(node, MIRRORD))
+        assert running == 1 or (running == 0 and not ids), (
+            f"{MIRRORD} runs {running} times on {node}"
+        )  # idle it ends later
     if instance is None or instance["admin_state"] != "up":
         assert bed.guests() == {}
     wait_quiet(bed)

@@ -36,6 +36,7 @@ DAEMONS = {
     "noded": "ganeti-noded",
     "caller": "ganeti-noded",
     "mirrord": "ganeti-mirrord",
+    "disk": "ganeti-mirrord",
     "rapi": "ganeti-rapi",
     "mond": "ganeti-mond",
     "luxid": "ganeti-luxid",
@@ -49,8 +50,8 @@ DAEMONS = {
 """Kinds of the forger, with whom each writes to: a daemon, or who listens on a port. The caller has a
 true certificate."""
 SOCKETS = {"ganeti-query", "ganeti-master", "ganeti-wconfd", "control"}
-OF_A_DISK = re.compile(r"/mirror/[0-9a-f-]+\.(nbd|qmp|peer)$")
-"""Those of its storage daemon, QEMU's own program."""
+OF_A_DISK = re.compile(r"/mirror/[0-9a-f-]+\.(nbd|cmd)$")
+"""Those of its storage daemon."""
 DATA = "/var/lib/ganeti"
 
 
@@ -130,9 +131,9 @@ def test_everything_works_afterwards_and_nobody_crashed(bed: FakeBed) -> None:
         assert "Traceback" not in log.read_text(errors="replace"), log.name
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "token")])
+@pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "disk", "token")])
 def test_the_forger_sees_what_is_accepted(bed: FakeBed, kind: str) -> None:
-    """A true message at the same place is; ganeti-mirrord has no disk here, the token is good once (test_token.py)."""
+    """A true message at the same place is; only the other node's is for a disk, the token is good once (test_token.py)."""
     assert bed.run(sys.executable, str(FORGER), kind, "true", "", DATA).strip() == "true"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tests.system.fake_bed import SELDOM_S, FakeBed
 
+from ganeti.mirrord import storage_daemon
 from ganeti.tools.testbed import bed as testbed
 from ganeti.tools.testbed import cluster, machine, processes
 
@@ -33,7 +34,7 @@ def instance(bed: FakeBed) -> Iterator[FakeBed]:
     for node in ("node1", "node2", "node3"):
         left = bed.run("find", "/srv/ganeti/file-storage", "/run/ganeti/mirror", "-name", "*-*", node=node, expect=None)
         assert "mirror.disk" not in left and ".json" not in left
-        assert "qemu-storage-daemon" not in bed.run("ps", "-eo", "comm,args", node=node)
+        assert "storage-daemon" not in bed.run("ps", "-eo", "comm,args", node=node)
 
 
 def place(bed: FakeBed) -> list[str]:
@@ -74,7 +75,7 @@ def test_it_moves_between_its_two_nodes_and_nowhere_else(instance: FakeBed) -> N
     )
     bed.run("gnt-instance", "reboot", "-t", "full", NAME)
     bed.run("gnt-instance", "shutdown", NAME)
-    assert "mirror" not in bed.run("pgrep", "-af", "qemu-storage-daemon", node="node3", expect=None)
+    assert "mirror" not in bed.run("pgrep", "-af", "storage-daemon", node="node3", expect=None)
     bed.run("gnt-instance", "grow-disk", NAME, "0", "8m")
     bed.run("gnt-instance", "startup", NAME)
     whole(bed)
@@ -224,7 +225,7 @@ def test_copies_that_grew_unasked_are_noted_in_the_configuration(instance: FakeB
 
 def test_a_storage_daemon_that_cannot_be_started_is_told_of_and_comes_back_by_itself(instance: FakeBed) -> None:
     """No watcher runs here, and nobody opens the disks again."""
-    bed, program = instance, "/usr/bin/qemu-storage-daemon"
+    bed, program = instance, storage_daemon.PROGRAM
     whole(bed)
     bed.run("mount", "--bind", "/bin/false", program, node="node3")
     try:
@@ -244,7 +245,7 @@ def test_a_storage_daemon_that_cannot_be_started_is_told_of_and_comes_back_by_it
     whole(bed)
 
 
-def test_a_killed_relay_is_started_by_its_nodes_watcher(instance: FakeBed) -> None:
+def test_a_killed_ganeti_mirrord_is_started_by_its_nodes_watcher(instance: FakeBed) -> None:
     bed = instance
     whole(bed)
     for node in ("node3", "node2"):

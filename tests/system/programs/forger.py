@@ -7,6 +7,7 @@ other side keeps a connection, many messages go over it.
 """
 
 import base64
+import glob
 import hashlib
 import hmac
 import json
@@ -220,10 +221,10 @@ class Caller(Http):
 
 
 class Lines:
-    """Lines over TLS, by strangers who come each time from another address."""
+    """Lines over TLS, by strangers who come each time from another address; *first* is sent before TLS, in clear."""
 
-    def __init__(self, port: int, line: bytes, contexts: "list[ssl.SSLContext | None]") -> None:
-        self.port, self.line, self.contexts = port, line, contexts
+    def __init__(self, port: int, line: bytes, contexts: "list[ssl.SSLContext | None]", first: bytes = b"") -> None:
+        self.port, self.line, self.contexts, self.first = port, line, contexts, first
 
     def send(self, draw: random.Random) -> "bytes | None":
         line = self.line if draw.random() < 0.3 else spoiled(draw, self.line)
@@ -231,6 +232,8 @@ class Lines:
         source = f"127.{64 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
         with socket.create_connection(("127.0.0.1", self.port), WAIT_S, (source, 0)) as plain:
             plain.settimeout(WAIT_S)
+            if self.first:
+                plain.sendall(self.first if draw.random() < 0.7 else spoiled(draw, self.first))
             context = draw.choice(self.contexts)
             if context is None:
                 return said(plain, line)
@@ -351,6 +354,14 @@ def cluster_address(data_dir: str) -> str:
         return file.read().strip()
 
 
+def uuid_of_a_disk() -> str:
+    """Of one that is in use here: what a stranger sees who reads what goes over the network."""
+    [path] = glob.glob("/run/ganeti/mirror/*.json")
+    with open(path) as file:
+        uuid: str = json.load(file)["uuid"]
+    return uuid
+
+
 def sender_of(kind: str, data_dir: str) -> "tuple[Sender, Callable[[bytes], bool]]":
     strangers: list[ssl.SSLContext | None] = [
         None,
@@ -372,6 +383,11 @@ def sender_of(kind: str, data_dir: str) -> "tuple[Sender, Callable[[bytes], bool
         case "mirrord":
             ask = b'{"type":"AskPeer","uuid":"x"}\n'
             return Lines(1818, ask, [None] * 6 + strangers).send, lambda answer: b'"role"' in answer
+        case "disk":
+            uuid = uuid_of_a_disk()
+            wanted = json.dumps({"type": "Connect", "uuid": uuid, "generation": 10**12}).encode() + b"\n"
+            first = f"GANETI-DISK {uuid}\n".encode()
+            return Lines(1818, wanted, [None] * 2 + strangers, first).send, lambda answer: b"NBDMAGIC" in answer
         case "rapi":
             body = json.dumps({"OP_ID": "OP_CLUSTER_DESTROY"}).encode()
             recording = Recording(("127.0.0.1", 5080), tls(), TRUE_LOGIN)

@@ -133,7 +133,7 @@ def test_everything_works_afterwards_and_nobody_crashed(bed: FakeBed) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in DAEMONS if kind not in ("mirrord", "disk", "token")])
 def test_the_forger_sees_what_is_accepted(bed: FakeBed, kind: str) -> None:
-    """A true message at the same place is; only the other node's is for a disk, the token is good once (test_token.py)."""
+    """A true message at the same place is; for a disk only that of the other node, a token once (test_token.py)."""
     assert bed.run(sys.executable, str(FORGER), kind, "true", "", DATA).strip() == "true"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The port of the other nodes: where it listens, how many strangers it has time for, who gets what kind of connection."""
+"""The port of the other nodes: where it listens, how many strangers it has time for, and who gets a connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -128,11 +128,8 @@ def _play(story: Callable[[Server, asyncio.StreamReader, asyncio.StreamWriter], 
 def test_a_node_of_a_former_release_is_told_to_be_updated() -> None:
     async def run() -> None:
         nothing: Any = None
-        server, disk = (
-            Server(nothing),
-            SimpleNamespace(opened=Opened(uuid="disk", image="i", role="secondary", peer="node1")),
-        )
+        disk: Any = SimpleNamespace(opened=Opened(uuid="disk", image="i", role="secondary", peer="node1"))
         with pytest.raises(BlockDeviceError, match="update ganeti on node1"):
-            await server._answer_peer(cast(Any, disk), Connect(uuid="disk", generation=1))
+            await Server(nothing)._answer_peer(disk, Connect(uuid="disk", generation=1))
 
     asyncio.run(run())

@@ -8,8 +8,8 @@ Operations ask the nodes in the order of `failover.py`, `migrate.py` and `activa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from unittest import mock
 
 from tests.simulation.mirrored_pair import UUID, WRITING, Node, Pair, Violation, in_virtual_time
@@ -34,6 +34,7 @@ from ganeti.node.storage.mirror.requests import (
 
 FAULTS_S, REST_S = 25.0, 60.0
 SEEN_WITHIN_S = 5.0
+MIDST_S = 0.2
 
 
 class Cluster:
@@ -184,6 +185,23 @@ class Cluster:
             case "cut":
                 node.cut_off = True
 
+    @asynccontextmanager
+    async def struck_meanwhile(self) -> AsyncIterator[None]:
+        """Sometimes something fails in the midst of an operation.
+
+        Not of a failover with the source's help: that asks before the guest stops whether the copies are equal.
+        """
+
+        async def strike() -> None:
+            await asyncio.sleep(self.pair.draw.random() * MIDST_S)
+            await self.strike()
+
+        striking = [asyncio.ensure_future(strike())] if self.pair.draw.random() < 0.3 else []
+        try:
+            yield
+        finally:
+            await asyncio.gather(*striking)
+
     async def mend(self, node: Node) -> None:
         node.cut_off, node.powered = False, True
         if node.server is None and node.opened is not None:
@@ -203,12 +221,11 @@ class Cluster:
                     await self.mend(pair.nodes[pair.draw.choice(("node1", "node2"))])
                 elif primary.cut_off or not primary.powered:
                     await (self.fail_over_by_force() if act < 0.8 else self.mend(primary))
-                elif act < 0.7:
-                    await self.watch()
-                elif act < 0.85:
+                elif 0.7 <= act < 0.85:
                     await self.fail_over()
                 else:
-                    await self.migrate()
+                    async with self.struck_meanwhile():
+                        await (self.watch() if act < 0.7 else self.migrate())
 
     async def rest(self) -> None:
         """All is mended; guests that no configuration knows go on writing into nothing."""

@@ -12,12 +12,13 @@ import asyncio
 import random
 import selectors
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.simulation.mirrored_program import BLOCKS, SILENCE_S, UUID, Connection, Late, ModelDaemon, Program
 
-from ganeti.base.errors import BlockDeviceError
+from ganeti.base.errors import BlockDeviceError, GanetiError
 from ganeti.mirrord import server
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.loss_reports import LossReporter
@@ -78,6 +79,8 @@ class Node:
     server: Server | None = None
     """Of ganeti-mirrord, while it runs."""
     reporter: ModelReporter | None = None
+    at_work: set[asyncio.Future[Any]] = field(default_factory=set)
+    """What its ganeti-mirrord does just now for the node daemon."""
     powered: bool = True
     cut_off: bool = False
     guest: str = ""
@@ -128,6 +131,8 @@ class Pair:
         self.violations: list[str] = []
         self.jobs: list[asyncio.Future[None]] = []
         self.lost_alone = 0
+        self.may_hang = True
+        """One storage daemon does, once: the time until all is well is bounded."""
 
     def tell(self, sentence: str) -> None:
         self.story.append(f"{asyncio.get_running_loop().time():9.3f} {sentence}")
@@ -149,6 +154,7 @@ class Pair:
     # ganeti-mirrord of one node
 
     async def start_mirrord(self, node: Node) -> None:
+        """Raises `PeerSilentError` where it is killed meanwhile."""
         places = object.__new__(_Places)
         object.__setattr__(places, "node", node)
 
@@ -156,23 +162,38 @@ class Pair:
             return ModelDaemon(self, node)
 
         node.reporter = ModelReporter(self, node)
-        peers = ModelPeers(self, node)
-        around = Surroundings(places, peers, daemon, node.reporter)
+        around = Surroundings(places, ModelPeers(self, node), daemon, node.reporter)
         node.server = Server(around)
-        for opened in places.opened():
-            disk = server.Disk(around, opened)
-            node.server._disks[opened.uuid] = disk
-            await disk.go_on()
+        await self._while_it_lives(node, self._go_on(places.opened(), around, node.server))
+
+    async def _go_on(self, opened: list[Opened], around: Surroundings, started: Server) -> None:
+        for each in opened:
+            disk = started._disks[each.uuid] = server.Disk(around, each)
+            with suppress(GanetiError):  # it is told in the log
+                await disk.go_on()
+
+    async def _while_it_lives(self, node: Node, work: Coroutine[Any, Any, Any]) -> Any:
+        task = asyncio.ensure_future(work)
+        node.at_work.add(task)
+        task.add_done_callback(node.at_work.discard)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise PeerSilentError(f"{node.name} has ended the connection")
+        return task.result()
 
     async def kill_mirrord(self, node: Node) -> None:
         if node.server is None:
             return
-        for disk in node.server._disks.values():
-            await disk._copying.stop()
-            await disk._upkeep.stop()
+        ended, node.server = node.server, None
+        for task in node.at_work:
+            task.cancel()
+        for disk in ended._disks.values():
             assert isinstance(disk._daemon, ModelDaemon)
             disk._daemon.kill()
-        node.server = None
+        await asyncio.gather(*node.at_work, return_exceptions=True)
+        for disk in ended._disks.values():
+            await disk._copying.stop()
+            await disk._upkeep.stop()
 
     async def ask(self, name: str, request: OwnRequest) -> Any:
         """A call of the node daemon, over the network; raises `GanetiError`."""
@@ -182,8 +203,9 @@ class Pair:
             raise PeerSilentError(f"{name} does not answer the master")
         if node.server is None:
             await self.start_mirrord(node)
-        assert node.server is not None
-        return await node.server.carry_out(request)
+        if node.server is None:
+            raise PeerSilentError(f"{name} has ended the connection")
+        return await self._while_it_lives(node, node.server.carry_out(request))
 
     # The guest
 

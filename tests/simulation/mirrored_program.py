@@ -152,7 +152,8 @@ class ModelDaemon(StorageDaemon):
         for connection in program.served:
             connection.is_open = False
         program.served.clear()
-        if program.late and self._pair.draw.random() < 0.2:
+        if program.late and self._pair.may_hang and self._pair.draw.random() < 0.2:
+            self._pair.may_hang = False
             await asyncio.sleep(30.0)
             raise SilentError("the storage daemon hangs")
         self._pair.carry_out_late(self._node, program)
@@ -215,7 +216,10 @@ class ModelDaemon(StorageDaemon):
         return connection
 
     async def detach(self) -> bool:
-        program = self._program()
+        """It goes on where its ganeti-mirrord is killed meanwhile."""
+        return await asyncio.shield(asyncio.ensure_future(self._detach(self._program())))
+
+    async def _detach(self, program: Program) -> bool:
         equal = program.connection is not None and not program.dirty
         program.is_leaving = True
         end_s = asyncio.get_running_loop().time() + _FLUSHED_WITHIN_S

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.simulation.mirrored_program import BLOCKS, SILENCE_S, UUID, Connection, Late, ModelDaemon, Program
 
-from ganeti.base.errors import BlockDeviceError, GanetiError
+from ganeti.base.errors import BlockDeviceError, GanetiError, HypervisorError
 from ganeti.mirrord import server
 from ganeti.mirrord.disk import Surroundings
 from ganeti.mirrord.loss_reports import LossReporter
@@ -370,7 +370,10 @@ class ModelPeers(Peers):
 
     async def mark(self, disk: Opened, kept: Kept) -> None:
         request = Mark(uuid=UUID, kept=kept)
-        await (await self._reach()).mark(request.kept)
+        try:
+            await (await self._reach()).mark(request.kept)
+        except HypervisorError as err:
+            raise PeerSilentError(str(err)) from err
         self._pair.check_claim(self._node)
         await self._pair.pause()
 

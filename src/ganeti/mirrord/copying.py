@@ -57,9 +57,17 @@ class Copying:
         """What writes down a loss just now, one after the other."""
         self._one_note = asyncio.Lock()
         self._trusted = record.opened.role in WRITING
-        """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, and after
-        a restart of ganeti-mirrord, until its loss is noted.
+        """Whether the other copy may count as complete, with this one's generation: as soon as it is told so, when this
+        node becomes the primary, and after a restart of ganeti-mirrord, until its loss is noted.
         """
+
+    def begin(self) -> None:
+        """This node becomes the primary: nothing is known of the other copy."""
+        self._trusted = True
+
+    def count_as_older(self) -> None:
+        """The other copy is, since this one has a new generation."""
+        self._trusted = False
 
     def start(self) -> None:
         if self._task is None:
@@ -70,7 +78,7 @@ class Copying:
 
         Raises `BlockDeviceError` or `OSError` where it cannot be noted.
         """
-        self._trusted = True
+        self.begin()
         try:
             self.status = await self._daemon.status()
         except BlockDeviceError as err:

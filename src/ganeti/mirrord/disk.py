@@ -273,6 +273,7 @@ class Disk:
         if kept.clean:
             await self._daemon.withdraw_export()
         await self._record.keep(replace(kept, clean=False))
+        self._copying.begin()
         self._record.rewrite(wanted)
         await self._attach(equal=kept.clean)
         await self._daemon.show_export(wanted.export)
@@ -376,6 +377,7 @@ class Disk:
     async def _next_generation(self) -> None:
         least = self.opened.generation
         kept = await self._record.change(lambda kept: Kept(generation=max(kept.generation + 1, least), valid=True))
+        self._copying.count_as_older()
         if (await self._daemon.status()).works and self._copying.in_sync:
             await self._copying.mark_equal(kept)
 

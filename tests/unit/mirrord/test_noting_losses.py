@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.fakes.equal_copies import EQUAL, EqualDaemon
 
+from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import disk as disks
 from ganeti.mirrord import record
@@ -269,5 +270,40 @@ def test_copies_are_not_called_equal_that_were_parted_since_they_were_looked_at(
         primary.disk._record.note_marked(5, "session")
         await primary.disk._copying.look_now()
         assert not primary.peers.told and not primary.disk.state().in_sync
+
+    asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def test_a_primary_whose_opening_failed_notes_that_the_other_copy_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could not write down that it goes on alone; what is opened once more has a guest that writes."""
+
+    async def unreachable(disk: Opened) -> State:
+        raise BlockDeviceError("Node node2 does not answer")
+
+    def full(image: str, kept: Kept) -> None:
+        if kept.generation > EQUAL.generation:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_kept(image, kept)
+
+    async def alone(daemon: StorageDaemon) -> Status:
+        return Status(ALONE)
+
+    monkeypatch.setattr(_Daemon, "status", alone)
+
+    async def play() -> None:
+        primary = _Primary(tmp_path)
+        monkeypatch.setattr(primary.peers, "state", unreachable)
+        wanted, primary.disk._record.opened = primary.disk.opened, replace(primary.disk.opened, role=SECONDARY)
+        primary.disk._copying._trusted = False
+        with monkeypatch.context() as patch:
+            patch.setattr(record, "write_kept", full)
+            with pytest.raises(OSError, match="No space left"):
+                await primary.disk.open(wanted)
+        await primary.disk.open(wanted)
+        await primary.disk._copying.stop()
+        await primary.disk._upkeep.stop()
+        assert primary.generation == EQUAL.generation + 1
 
     asyncio.run(asyncio.wait_for(play(), 60))

@@ -62,9 +62,9 @@ def test_a_disk_lives_on_both_nodes_from_creation_to_removal(pair: Pair) -> None
     assert pair.are_equal(disk)
     assert pair.one.image(disk).read_bytes() != bytes(16 * MIB)
     for node in pair.nodes:
-        run(node.driver.deactivate(disk))
-        run(node.driver.deactivate(disk))
+        run(node.driver.give_back(disk, "web1"))  # as it is stopped
         assert node.storage_daemons() == []
+        run(node.driver.deactivate(disk))
     for node in pair.nodes:
         run(node.driver.remove(disk))
         run(node.driver.remove(disk))

@@ -102,10 +102,6 @@ class MirroredDisks(ImageFileTemplate, GivesBack, Supersedes):
         if self._places.is_open(disk.uuid):
             await self._ask(Close(uuid=disk.uuid), Done)
 
-    async def give_back(self, disk: DiskSpec, owner: str) -> None:
-        """A mirrored disk has one owner on a node."""
-        await self.deactivate(disk)
-
     async def become_secondary(self, disk: DiskSpec) -> None:
         path = await self._path_if_there(disk)
         if path is not None and self.world.node_name in disk.copies:

@@ -346,6 +346,10 @@ class Pair:
         """Raises `CommandRefusedError`."""
         return self.begin_attach(copy, rate, **changed).result(PATIENCE_S)
 
+    def attach_equal(self) -> None:
+        self.attach("none")
+        self.wait_equal()
+
     def begin_attach(self, copy: str = "whole", rate: int = 0, **changed: object) -> Future[list[str]]:
         fields: dict[str, object] = {
             "address": "127.0.0.1",

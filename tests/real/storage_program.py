@@ -338,6 +338,11 @@ class Pair:
         program.door = self.door
         program.ask("show", EXPORT)
 
+    def restart_first(self) -> None:
+        """After it was killed."""
+        self.one = Program(self.root / "one", self.size)
+        self.one.ask("show", EXPORT)
+
     def restart_second(self) -> None:
         """After it was killed."""
         self.take_second(Program(self.root / "two", self.size))

@@ -367,6 +367,9 @@ def test_a_client_that_reads_no_answers_stops_nobody(program: Program) -> None:
         assert time.monotonic() - started < 5
         client.leave()
         assert program.resident_bytes() <= RESIDENT_BYTES_MAX
+        before = program.processor_s()
+        time.sleep(0.5)
+        assert program.processor_s() - before <= 0.02
     program.client().leave()
 
 

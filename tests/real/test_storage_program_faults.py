@@ -169,6 +169,7 @@ class Faults:
         losses = self._pair.one.commands.losses
         assert pump(clients, lambda: not losses.empty(), 3), f"after {self._how} no loss is told"
         losses.get()
+        pump(clients, lambda: False, 0.02)  # answers of before may be on their way
         changes = [each for client in clients for each in client.pending.values() if each.kind != READ]
         if self._draw.random() < 0.3:
             assert not pump(clients, lambda: any(each.done for each in changes), 0.05)

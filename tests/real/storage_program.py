@@ -244,6 +244,7 @@ class Door:
         self.refusal = ""
         self.answers = True
         """Where it does not, `asks` is never answered."""
+        self.answers_after_s = 0.0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -265,6 +266,7 @@ class Door:
         self.asked.append((names, msgspec.json.decode(line, type=Connect)))
         if not self.answers:
             return None
+        time.sleep(self.answers_after_s)
         if self.refusal:
             return "close", msgspec.json.encode(Refusal(error=self.refusal)).decode()
         return "serve", msgspec.json.encode(Done(export=EXPORT)).decode()

@@ -561,3 +561,15 @@ def test_two_that_are_attached_do_nothing_while_they_are_idle(pair: Pair) -> Non
     assert max(after - start for start, after in zip(before, used, strict=True)) <= 0.02
     assert pair.one.status().state == "equal", "silence without an answer that is due is no loss"
     client.leave()
+
+
+def test_what_is_written_while_one_is_attached_is_copied(pair: Pair) -> None:
+    pair.door.answers_after_s = 0.5
+    client = pair.one.client()
+    attaching = pair.begin_attach("none")
+    time.sleep(0.2)
+    client.write(0, bytes([1]) * BLOCK)
+    attaching.result(5)
+    pair.wait_equal()
+    assert pair.images_are_equal()
+    client.leave()

@@ -43,6 +43,8 @@ class FalseSecond:
 
     def __init__(self, certificate: Path, authority: Path, size: int) -> None:
         self.wrong = Wrong()
+        self.asked: list[tuple[int, int, int]] = []
+        """Kind, flags and length of each request."""
         self._size = size
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate)
@@ -76,8 +78,9 @@ class FalseSecond:
         while not self._option(sock, wrong):
             pass
         while True:
-            magic, _, kind, cookie, _, length = struct.unpack(">IHHQQI", exactly(sock, 28))
+            magic, flags, kind, cookie, _, length = struct.unpack(">IHHQQI", exactly(sock, 28))
             assert magic == nbd_client.REQUEST
+            self.asked.append((kind, flags, length))
             if kind == nbd_client.DISCONNECT:
                 return
             if kind == nbd_client.WRITE:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The storage daemon of a mirrored disk without ganeti-mirrord: a test gives the commands, and decides in its place.
 
-`Pair` has two programs on this machine, with the port of the second one's node between them.
+`Pair` has two programs on this machine, with the port of the second one's node between them. `GANETI_STORAGE_DAEMON`
+names another build, such as one with -fsanitize=address,undefined (which takes more memory than the tests allow).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ganeti.mirrord.data_path import PROGRAM
 from ganeti.node.certificates import Authority, create_authority, issue_node_certificate
 from ganeti.node.storage.mirror.requests import Connect, Done, Refusal
 
+STORAGE_DAEMON = os.environ.get("GANETI_STORAGE_DAEMON", PROGRAM)
 MIB = 1 << 20
 BLOCK = 4096
 EXPORT = "disk"
@@ -137,7 +139,7 @@ class Program:
         self.door: Door | None = None
         self._log = directory / "stderr"
         with self._log.open("ab") as log:
-            command = [*words, PROGRAM, str(self.image), "disk.cmd", "disk.nbd"]
+            command = [*words, STORAGE_DAEMON, str(self.image), "disk.cmd", "disk.nbd"]
             self.process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.commands = self._first_client()
 

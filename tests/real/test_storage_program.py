@@ -108,18 +108,23 @@ def test_what_is_hidden_is_served_to_nobody_until_it_is_shown_again(program: Pro
     NbdClient.at(program.socket_path, "another").leave()
 
 
-def test_what_was_sent_before_the_export_is_hidden_is_carried_out(program: Program) -> None:
-    program.client().close()
-    with connected(program.socket_path) as sock:
-        Handshake(sock).go(EXPORT)
-        for block in range(24):
-            sock.sendall(request(WRITE, block, block * BLOCK, BLOCK) + bytes([block + 1]) * BLOCK)
-        sock.sendall(request(WRITE, 99, 100 * BLOCK, BLOCK) + bytes([255]) * 100)  # not whole
-        program.ask("hide")
-        written = program.image.read_bytes()
-    for block in range(24):
-        assert written[block * BLOCK : (block + 1) * BLOCK] == bytes([block + 1]) * BLOCK, f"block {block}"
-    assert not any(written[24 * BLOCK :])
+def test_hiding_ends_a_client_after_what_was_begun(program: Program) -> None:
+    client = program.client()
+    for block in range(100):
+        client.begin(WRITE, block * BLOCK, data=bytes([block + 1]) * BLOCK)
+    client.send_raw(request(WRITE, 999, 100 * BLOCK, BLOCK) + bytes([255]) * 100)  # not whole
+    pump([client], lambda: len(client.pending) <= 80)
+    acknowledged = 100 - len(client.pending)
+    program.ask("hide")
+    written = program.image.read_bytes()
+    there = [written[block * BLOCK] for block in range(100)]
+    begun = there.index(0) if 0 in there else 100
+    assert there == [*range(1, begun + 1), *[0] * (100 - begun)]
+    assert begun >= acknowledged
+    assert not any(written[begun * BLOCK :])
+    time.sleep(0.2)
+    assert program.image.read_bytes() == written
+    client.close()
 
 
 def test_a_client_in_the_midst_of_its_options_is_hidden_from_too(program: Program) -> None:

@@ -13,7 +13,20 @@ from pathlib import Path
 
 import pytest
 from tests.real.false_second import FalseSecond, Wrong, good_answer
-from tests.real.nbd_client import FLUSH, FUA, READ, TRIM, WRITE, WRITE_ZEROES, Answer, NbdClient, finish, pump
+from tests.real.nbd_client import (
+    DISCONNECT,
+    FLUSH,
+    FUA,
+    NO_HOLE,
+    READ,
+    TRIM,
+    WRITE,
+    WRITE_ZEROES,
+    Answer,
+    NbdClient,
+    finish,
+    pump,
+)
 from tests.real.storage_program import (
     BLOCK,
     EXPORT,
@@ -443,3 +456,32 @@ def test_an_error_while_copying_is_a_loss(false_second: tuple[Pair, FalseSecond]
     assert pair.one.status().total == SIZE
     pair.wait_equal()
     assert pair.images_are_equal()
+
+
+def test_what_is_to_be_durable_is_durable_there_too(false_second: tuple[Pair, FalseSecond]) -> None:
+    """What the own disk does for that no test can see; the other node is asked for it."""
+    pair, second = false_second
+    pair.one.image.write_bytes(os.urandom(MIB))
+    os.truncate(pair.one.image, SIZE)
+    pair.attach("whole", port=second.port)
+    pair.wait_equal()
+    assert {kind for kind, _, length in second.asked if length} == {WRITE, WRITE_ZEROES}
+    assert second.asked[-1][0] == FLUSH, "copies count as equal when what was copied is durable"
+    client = pair.one.client()
+    for kind, flags, wanted in (
+        (WRITE, 0, (WRITE, 0, BLOCK)),
+        (WRITE, FUA, (WRITE, FUA, BLOCK)),
+        (TRIM, 0, (WRITE_ZEROES, 0, BLOCK)),
+        (TRIM, FUA, (WRITE_ZEROES, FUA, BLOCK)),
+        (WRITE_ZEROES, NO_HOLE, (WRITE_ZEROES, NO_HOLE, BLOCK)),
+        (WRITE_ZEROES, FUA | NO_HOLE, (WRITE_ZEROES, FUA | NO_HOLE, BLOCK)),
+        (FLUSH, 0, (FLUSH, 0, 0)),
+    ):
+        second.asked.clear()
+        data = bytes(BLOCK) if kind == WRITE else b""
+        client.change(kind, 0, 0 if kind in (WRITE, FLUSH) else BLOCK, data, flags)
+        assert second.asked == [wanted], "of one that is answered"
+    second.asked.clear()
+    assert pair.one.ask("detach") == ["equal"]
+    wait_until(lambda: [kind for kind, _, _ in second.asked] == [FLUSH, DISCONNECT], "it is left with durable data", 2)
+    client.leave()

@@ -304,7 +304,10 @@ class Door:
                 with contextlib.suppress(OSError):
                     if not os.readlink(place).startswith("socket:"):
                         continue
-                    sock = socket.socket(fileno=_LIBC.syscall(_PIDFD_GETFD, pid, int(place.name), 0))
+                    number = _LIBC.syscall(_PIDFD_GETFD, pid, int(place.name), 0)
+                    if number < 0:  # it has closed it meanwhile
+                        continue
+                    sock = socket.socket(fileno=number)
                     is_of_this_port = sock.family == socket.AF_INET and sock.getsockname()[1] == self.port
                     found.append(sock) if is_of_this_port else sock.close()
         finally:

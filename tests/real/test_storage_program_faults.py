@@ -198,7 +198,10 @@ def test_what_is_acknowledged_outlives_the_other_node(pair: Pair) -> None:
         faults.note(clients)
         work(guest, clients, draw, draw.randrange(60), depth)
         faults.mend()
-        pair.attach("kept", draw.choice([0, 0, 2 * MIB]))
+        attaching = pair.begin_attach("kept", draw.choice([0, 0, 2 * MIB]))
+        while not attaching.done():
+            work(guest, clients, draw, 1, depth)
+        attaching.result()
         work(guest, clients, draw, draw.randrange(60), depth)
         if draw.random() < 0.5:  # else the next loss comes in the midst of the copying
             pair.one.ask("rate", 0)

@@ -168,6 +168,17 @@ def test_a_guest_is_quick_while_a_slow_copying_goes_on(pair: Pair) -> None:
     client.leave()
 
 
+def test_what_the_guest_has_written_meanwhile_is_not_copied(pair: Pair) -> None:
+    pair.one.image.write_bytes(random.Random(1).randbytes(SIZE))
+    pair.attach("whole", 256 * 1024)
+    client = pair.one.client()
+    for place in range(0, SIZE, MIB):
+        client.write(place, random.Random(place).randbytes(MIB))
+    wait_until(lambda: pair.one.status().state == "equal", "nothing is left to copy", 5)
+    assert pair.images_are_equal()
+    client.leave()
+
+
 def test_what_is_detached_is_written_alone(pair: Pair) -> None:
     pair.attach_equal()
     client = pair.one.client()

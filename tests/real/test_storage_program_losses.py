@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -28,6 +29,7 @@ from tests.real.nbd_client import (
     finish,
     pump,
 )
+from tests.real.slow_disk import held_writes
 from tests.real.storage_program import (
     BLOCK,
     EXPORT,
@@ -501,4 +503,51 @@ def test_what_is_to_be_durable_is_durable_there_too(false_second: tuple[Pair, Fa
     second.asked.clear()
     assert pair.one.ask("detach") == ["equal"]
     wait_until(lambda: [kind for kind, _, _ in second.asked] == [FLUSH, DISCONNECT], "it is left with durable data", 2)
+    client.leave()
+
+
+@contextlib.contextmanager
+def own_disk_holds_writes(pair: Pair) -> Iterator[None]:
+    """For a moment longer than this; skips where the machine has no means for it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held_writes(pair.one.pid, pair.one.image))
+        except OSError as err:
+            pytest.skip(f"no disk of this machine can be slowed: {err}")
+        yield
+
+
+def test_a_change_that_the_former_copy_had_is_copied_to_a_new_one(pair: Pair, client: NbdClient) -> None:
+    """It ends after another copy was attached: that the former one had answered says nothing of this one."""
+    for place in range(0, SIZE, MIB):
+        client.write(place, bytes([9]) * MIB)
+    with own_disk_holds_writes(pair):
+        fill(client, (SIZE - MIB) // BLOCK, 6)
+        pump([client], lambda: False, 0.3)
+        assert len(client.pending) >= 5
+        pair.two.kill()
+        pair.one.commands.next_loss()
+        pair.one.ask("noted")
+        pair.two.image.write_bytes(bytes(SIZE))
+        pair.restart_second()
+        pair.attach("whole", 256 * 1024)
+        assert client.pending
+    finish(client)
+    pair.one.ask("rate", 0)
+    pair.wait_equal()
+    assert pair.images_are_equal()
+    client.leave()
+
+
+def test_a_change_that_is_begun_when_copies_are_joined_is_copied(pair: Pair, client: NbdClient) -> None:
+    client.write(0, bytes([9]) * MIB)
+    assert pair.one.ask("detach") == ["equal"]
+    with own_disk_holds_writes(pair):
+        fill(client, 0, 6)
+        pump([client], lambda: False, 0.3)
+        pair.attach("none")
+        assert client.pending
+    finish(client)
+    pair.wait_equal()
+    assert pair.images_are_equal()
     client.leave()

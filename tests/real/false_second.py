@@ -19,6 +19,8 @@ from tests.real.storage_program import BLOCK, EXPORT, MIB, read_line
 
 from ganeti.node.storage.mirror.requests import Done
 
+_KEY_UPDATE = 24
+
 
 @dataclass
 class Wrong:
@@ -45,11 +47,13 @@ class FalseSecond:
         self.wrong = Wrong()
         self.asked: list[tuple[int, int, int]] = []
         """Kind, flags and length of each request."""
+        self.key_updates = 0
         self._size = size
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate)
         self._context.load_verify_locations(authority)
         self._context.verify_mode = ssl.CERT_REQUIRED
+        self._context._msg_callback = self._note_message  # type: ignore[attr-defined]
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -60,6 +64,11 @@ class FalseSecond:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(PATIENCE_S)
+
+    def _note_message(
+        self, connection: object, way: str, version: object, content: object, kind: int, *_: object
+    ) -> None:
+        self.key_updates += kind == _KEY_UPDATE
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError):

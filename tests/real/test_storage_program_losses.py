@@ -8,12 +8,14 @@ import os
 import queue
 import signal
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.real import storage_program
 from tests.real.false_second import FalseSecond, Wrong, good_answer
 from tests.real.nbd_client import (
     DISCONNECT,
@@ -41,6 +43,8 @@ from tests.real.storage_program import (
     Program,
     wait_until,
 )
+
+from ganeti.mirrord.data_path import PROGRAM
 
 pytestmark = pytest.mark.real
 SIZE = 8 * MIB
@@ -551,3 +555,26 @@ def test_a_change_that_is_begun_when_copies_are_joined_is_copied(pair: Pair, cli
     pair.wait_equal()
     assert pair.images_are_equal()
     client.leave()
+
+
+def test_keys_are_renewed_before_they_have_carried_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 64 GiB; that of this build after 100,000 bytes."""
+    build = tmp_path / "storage-daemon"
+    sources = map(str, Path(PROGRAM).parent.glob("*.c"))
+    options = ("-std=c11", "-O1", "-DKEY_BYTES=100000", "-o", str(build))
+    subprocess.run(["cc", *options, *sources, "-pthread", "-lssl", "-lcrypto"], check=True)
+    monkeypatch.setattr(storage_program, "STORAGE_DAEMON", str(build))
+    pair = Pair(tmp_path, SIZE)
+    second = FalseSecond(pair.certificates[TWO], pair.authority, SIZE)
+    try:
+        pair.one.image.write_bytes(os.urandom(SIZE))
+        pair.attach("whole", port=second.port)
+        pair.wait_equal()
+        assert SIZE // 150_000 < second.key_updates <= SIZE // 100_000
+        assert pair.one.ask("detach") == ["equal"]
+        pair.attach("whole")
+        pair.wait_equal()
+        assert pair.images_are_equal()
+    finally:
+        pair.close()
+        second.close()

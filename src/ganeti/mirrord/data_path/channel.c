@@ -12,6 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef KEY_BYTES
+#define KEY_BYTES (64ull << 30) /* far less than RFC 8446 (5.5) allows for one key of AES-GCM */
+#endif
+
 enum { KEPT_BYTES = 256 << 10, RECORD_BYTES = 16 << 10 };
 
 static void *or_die(void *memory) {
@@ -129,6 +133,8 @@ static bool send_some(struct channel *channel) {
 	}
 	size_t some = 0;
 	ERR_clear_error();
+	if (channel->by_key > KEY_BYTES && SSL_key_update(channel->tls, SSL_KEY_UPDATE_NOT_REQUESTED))
+		channel->by_key = 0;
 	if (!SSL_write_ex(channel->tls, from, left < RECORD_BYTES ? left : RECORD_BYTES, &some)) {
 		const int why = SSL_get_error(channel->tls, 0);
 		if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
@@ -136,6 +142,7 @@ static bool send_some(struct channel *channel) {
 		return false;
 	}
 	channel->sent += some;
+	channel->by_key += some;
 	return true;
 }
 

@@ -52,6 +52,7 @@ struct channel {
 	size_t taken, received; /* of in: used already, filled */
 	char *out;
 	size_t sent, due, room; /* of out: sent already, filled, allocated */
+	uint64_t by_key;        /* bytes that were sent since the key of TLS was renewed */
 };
 enum { IN_BYTES = 64 << 10 };
 void channel_open(struct channel *channel, int socket, SSL *tls);

@@ -34,7 +34,7 @@ class EqualDaemon(StorageDaemon):
         return
 
     async def status(self) -> Status:
-        return Status(storage_daemon.EQUAL)
+        return Status(storage_daemon.EQUAL, export="disk")
 
     async def detach(self) -> bool:
         return True

@@ -128,7 +128,7 @@ class Disk:
             if self.opened.role == HANDED:
                 return
             status = await self._daemon.status()
-            if self.opened.role != PRIMARY or not (self._copying.in_sync and status.works):
+            if self.opened.role != PRIMARY or not (self._copying.in_sync and status.is_equal):
                 raise BlockDeviceError(
                     f"Disk {self.opened.image} cannot be handed over: the copy on {self.opened.peer} is not up to date"
                 )
@@ -176,17 +176,19 @@ class Disk:
     async def resize(self, size: int) -> None:
         """The guest's writes wait meanwhile. Joined copies have one size, so they are parted and joined again."""
         async with self._lock:
-            writes = self.opened.role in WRITING
-            await self._daemon.withdraw_export()
+            writes, is_parted = self.opened.role in WRITING, False
             try:
+                await self._daemon.withdraw_export()
+                is_parted = writes
                 equal = writes and await self._copying.end()
                 await self._daemon.resize(size)
                 if writes:
                     await self._attach(equal=equal)
+                    is_parted = False
             finally:
-                await self._daemon.show_export(self.opened.export)
                 if writes:
                     self._copying.start()
+                await self._upkeep.show_again(is_parted=is_parted)
 
     async def as_file(self) -> str:
         async with self._lock:
@@ -253,7 +255,9 @@ class Disk:
         if self.opened.role in WRITING:
             await self._upkeep.bring_back()
             arrives = self.opened.role == INCOMING
-            own = self.opened
+            own, status = self.opened, await self._daemon.status()
+            if not status.export:  # growing or opening it was broken off
+                await self._upkeep.show_again(is_parted=not status.works)
             if wanted.peer != own.peer:
                 await self._change_peer(wanted)
                 return

@@ -8,6 +8,7 @@ and copies the changed parts. Whatever fences an old primary is asked as of any 
 import asyncio
 import math
 
+from ganeti.base.errors import BlockDeviceError
 from ganeti.mirrord.copying import WRITING, Copying
 from ganeti.mirrord.record import Record
 from ganeti.mirrord.storage_daemon import StorageDaemon
@@ -70,6 +71,19 @@ class Upkeep:
             await self._daemon.start(self._record.opened.export)
         finally:
             self._pauses.started(asyncio.get_running_loop().time())
+
+    async def show_again(self, *, is_parted: bool) -> None:
+        """Let the guest write again; where its copy *is_parted* from the other one, that is noted first.
+
+        Where that fails no storage daemon runs afterwards: the next one is started once the loss is noted.
+        """
+        try:
+            if is_parted:
+                await self._copying.note_loss()
+            await self._daemon.show_export(self._record.opened.export)
+        except (BlockDeviceError, OSError):
+            await self._daemon.stop()
+            raise
 
     async def _keep(self) -> None:
         failure = ""

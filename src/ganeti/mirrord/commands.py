@@ -119,7 +119,8 @@ class Commands:
             self._end(why)
 
     def _take(self, message: bytes) -> None:
-        number, word, *fields = message.decode().split("\n")
+        """Some of it may be a stranger's: bytes that are no UTF-8 end nothing."""
+        number, word, *fields = message.decode(errors="replace").split("\n")
         if int(number) == _EVENT:
             self._hear(self, word, fields)
             return

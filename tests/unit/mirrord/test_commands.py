@@ -68,6 +68,26 @@ def test_who_waits_hears_of_the_end(last: bytes) -> None:
     play(story)
 
 
+def test_a_line_of_a_stranger_ends_nothing() -> None:
+    """The storage daemon passes on what it has not understood: another machine's request, of any bytes."""
+
+    async def played() -> None:
+        heard: list[list[str]] = []
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        near.setblocking(False)
+        with far:
+            commands = Commands(near, lambda _, word, fields: heard.append([word, *fields]))
+            waiting = asyncio.create_task(commands.execute("status"))
+            await asyncio.sleep(0)
+            far.send(b"0\nasks\n7\nnode3\n\xff\xfe")
+            far.send(b"1\nok\nalone")
+            assert await waiting == ["alone"]
+            assert heard == [["asks", "7", "node3", "\ufffd\ufffd"]]
+            commands.close()
+
+    asyncio.run(asyncio.wait_for(played(), 60))
+
+
 def test_one_that_reads_nothing_is_not_waited_for() -> None:
     async def story(commands: Commands, far: socket.socket) -> None:
         with pytest.raises(SilentError, match="takes no commands"):

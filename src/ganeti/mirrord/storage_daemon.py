@@ -230,10 +230,13 @@ class StorageDaemon:
                 _log.warning("the storage daemon of disk %s tells of what is not known here: %s", self._image, word)
 
     async def _note(self, commands: Commands, noted: Awaitable[None]) -> None:
-        """Over the connection that told of it: on another one it is told once more."""
+        """Over the connection that told of it: on another one, which the next command opens, it is told once more."""
         await noted
-        with contextlib.suppress(StorageDaemonError):
+        try:
             await commands.execute("noted")
+        except StorageDaemonError:  # it still holds the guest's writes
+            if commands is self._commands:
+                self._drop()
 
     async def _spawn(self) -> None:
         self._drop()

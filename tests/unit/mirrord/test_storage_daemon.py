@@ -17,7 +17,7 @@ import pytest
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
 from ganeti.mirrord import storage_daemon
-from ganeti.mirrord.commands import GoneError, RefusedError
+from ganeti.mirrord.commands import Commands, GoneError, RefusedError, SilentError
 from ganeti.mirrord.processes import living
 from ganeti.mirrord.questions import Question
 from ganeti.mirrord.storage_daemon import KEPT, LOSING, Status, StorageDaemon
@@ -213,6 +213,33 @@ def test_it_hears_that_a_loss_is_noted_once_it_is(places: Places) -> None:
             is_written.set()
             assert await program.hear() == ["3", "noted"]
             assert sentences == ["node2 does not answer"]
+
+    play(story)
+
+
+def test_a_loss_is_told_once_more_where_that_it_is_noted_is_not_heard(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then the guest's writes wait. The next look connects again."""
+
+    async def story() -> None:
+        async with connected(places) as (daemon, program):
+
+            async def lost(sentence: str) -> None:
+                return
+
+            async def asked(question: Question) -> None:
+                raise AssertionError
+
+            async def silent(commands: Commands, word: str) -> list[str]:
+                raise SilentError("The storage daemon takes no commands")
+
+            daemon.hear(lost, asked)
+            with monkeypatch.context() as patch:
+                patch.setattr(Commands, "execute", silent)
+                await program.say("0", "lost", "node2 does not answer")
+                assert await program.hear() == [""], "the connection has ended"
+            assert daemon._commands is None
 
     play(story)
 

@@ -217,6 +217,7 @@ class Copying:
             raise
         if not self._record.is_as_marked(peer):
             await self.note_loss()
+            await self._record.until_told(self._record.opened)
             await self._begin_anew()
         elif not (self.in_sync or self._noting) and losses == self._losses:
             await self.mark(Kept(generation=self._record.kept.generation, valid=True))

@@ -63,9 +63,8 @@ class Disk:
         self._peers = around.peers
         self._lock = asyncio.Lock()
         self._record = Record(around.places, opened)
-        self._reporter = around.reporter
         if around.reporter is not None:
-            self._record.raised = around.reporter.note
+            self._record.raised, self._record.until_told = around.reporter.note, around.reporter.wait
         self._daemon = around.storage_daemon(around.places, opened.uuid, opened.image)
         self.admission = Admission(self._record, self._daemon, self._lock)
         self._daemon.hear(self._hear_of_loss, self.admission.admit)
@@ -243,8 +242,7 @@ class Disk:
         while self.opened.role in WRITING:
             try:
                 await self._copying.note_loss()
-                if self._reporter is not None:
-                    await self._reporter.wait(self.opened)
+                await self._record.until_told(self.opened)
                 return
             except Exception as err:  # whatever it is, the loss is still to be noted
                 why = err if isinstance(err, BlockDeviceError | OSError) else repr(err)
@@ -289,6 +287,7 @@ class Disk:
         except BlockDeviceError as err:
             self._record.say(str(err))
             await self._next_generation()
+            await self._record.until_told(self.opened)
         self._copying.start()
 
     def _named(self, wanted: Opened) -> Opened:
@@ -313,6 +312,7 @@ class Disk:
         What is written after they are parted is here alone, so the former copy counts as older before that.
         """
         await self._copying.note_loss()
+        await self._record.until_told(self.opened)
         try:
             await self._copying.end()
             self._record.rewrite(replace(wanted, export=self.opened.export))

@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
@@ -22,6 +22,8 @@ class Record:
         self.opened = opened
         self.raised: Callable[[Opened, int], None] = lambda opened, generation: None
         """Called when this copy goes on as a newer one than the other."""
+        self.until_told: Callable[[Opened], Awaitable[None]] = _know_at_once
+        """Waits until the master knows that too: before a guest goes on with this copy alone. Not for ever."""
         self._said = ""
         self._writing = asyncio.Lock()
 
@@ -69,6 +71,10 @@ class Record:
         if sentence != self._said:
             self._said = sentence
             _log.info("disk %s (%s): %s", self.opened.image, self.opened.owner or "secondary", sentence)
+
+
+async def _know_at_once(opened: Opened) -> None:
+    """There is no master to tell."""
 
 
 async def write_down(image: str, kept: Kept) -> None:

@@ -67,6 +67,7 @@ class Upkeep:
         try:
             if self._record.opened.role in WRITING:
                 await self._copying.note_loss()
+                await self._record.until_told(self._record.opened)
             await self._daemon.stop()
             await self._daemon.start(self._record.opened.export)
         finally:
@@ -80,6 +81,7 @@ class Upkeep:
         try:
             if is_parted:
                 await self._copying.note_loss()
+                await self._record.until_told(self._record.opened)
             await self._daemon.show_export(self._record.opened.export)
         except (BlockDeviceError, OSError):
             await self._daemon.stop()

@@ -32,8 +32,8 @@ class Wrong:
     line: bytes = msgspec.json.encode(Done(export=EXPORT)) + b"\n"
     flags: int = 1 | nbd_client.CAN_FLUSH | nbd_client.CAN_FUA | nbd_client.CAN_TRIM | nbd_client.CAN_WRITE_ZEROES
     knows_export: bool = True
-    answer: Callable[[int, int], bytes] = lambda kind, cookie: good_answer(cookie)
-    """To a request of this kind and with this cookie: what it sends; nothing ends the connection."""
+    answer: Callable[[int, int], bytes | None] = lambda kind, cookie: good_answer(cookie)
+    """To a request of this kind and with this cookie: what it sends. No bytes end the connection, None is no answer."""
 
 
 def good_answer(cookie: int, error: int = 0) -> bytes:
@@ -95,9 +95,9 @@ class FalseSecond:
             if kind == nbd_client.WRITE:
                 exactly(sock, length)
             answer = wrong.answer(kind, cookie)
-            if not answer:
+            if answer == b"":
                 return
-            sock.sendall(answer)
+            sock.sendall(answer or b"")
 
     def _option(self, sock: ssl.SSLSocket, wrong: Wrong) -> bool:
         """Whether it was the last one."""

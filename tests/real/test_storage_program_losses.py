@@ -557,13 +557,76 @@ def test_a_change_that_is_begun_when_copies_are_joined_is_copied(pair: Pair, cli
     client.leave()
 
 
+def built(directory: Path, option: str) -> str:
+    """A build with another limit than that of production."""
+    build = str(directory / "storage-daemon")
+    sources = map(str, Path(PROGRAM).parent.glob("*.c"))
+    subprocess.run(
+        ["cc", "-std=c11", "-O1", option, "-o", build, *sources, "-pthread", "-lssl", "-lcrypto"], check=True
+    )
+    return build
+
+
+def test_one_answer_that_never_comes_is_a_loss_while_others_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 10 s; in this build after one."""
+    monkeypatch.setattr(storage_program, "STORAGE_DAEMON", built(tmp_path, "-DSLOW_S=1.0"))
+    pair = Pair(tmp_path, SIZE)
+    second = FalseSecond(pair.certificates[TWO], pair.authority, SIZE)
+    forgotten: list[int] = []
+
+    def answer(kind: int, cookie: int) -> bytes | None:
+        if kind == WRITE and not forgotten:
+            forgotten.append(cookie)
+        return None if cookie in forgotten else good_answer(cookie)
+
+    try:
+        second.wrong = Wrong(answer=answer)
+        pair.attach("none", port=second.port)
+        pair.wait_equal()
+        client = pair.one.client()
+        begun = time.monotonic()
+        first = client.begin(WRITE, 0, data=bytes(BLOCK))
+        number = 1
+        while pair.one.commands.losses.empty():
+            assert time.monotonic() - begun < 3
+            each = client.begin(WRITE, number * BLOCK, data=bytes(BLOCK))
+            pump([client], lambda each=each: each.done, 0.2)
+            number += 1
+        assert number > 20 and not first.done
+        pair.one.ask("noted")
+        finish(client)
+    finally:
+        pair.close()
+        second.close()
+
+
+def test_reads_go_on_while_large_writes_wait_for_a_loss_to_be_noted(pair: Pair) -> None:
+    pair.two.process.kill()
+    pair.one.commands.next_loss(3)
+    client = pair.one.client()
+    held = [client.begin(WRITE, number * MIB // 2, data=bytes(MIB // 2)) for number in range(16)]
+    pump([client], lambda: False, 0.3)
+    other = pair.one.client()
+    read = other.begin(READ, 0, BLOCK)
+    assert pump([other], lambda: read.done, 3)
+    assert not any(answer.done for answer in held)
+    pair.one.ask("noted")
+    finish(client)
+
+
+def test_one_that_copies_ends_at_once_when_it_is_told_to(pair: Pair) -> None:
+    assert pair.one.ask("detach") == ["equal"]
+    pair.one.image.write_bytes(os.urandom(SIZE))
+    pair.attach("whole", 256 * 1024)
+    begun = time.monotonic()
+    pair.one.process.terminate()
+    assert pair.one.process.wait(5) == 0
+    assert time.monotonic() - begun < 2
+
+
 def test_keys_are_renewed_before_they_have_carried_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After 64 GiB; that of this build after 100,000 bytes."""
-    build = tmp_path / "storage-daemon"
-    sources = map(str, Path(PROGRAM).parent.glob("*.c"))
-    options = ("-std=c11", "-O1", "-DKEY_BYTES=100000", "-o", str(build))
-    subprocess.run(["cc", *options, *sources, "-pthread", "-lssl", "-lcrypto"], check=True)
-    monkeypatch.setattr(storage_program, "STORAGE_DAEMON", str(build))
+    monkeypatch.setattr(storage_program, "STORAGE_DAEMON", built(tmp_path, "-DKEY_BYTES=100000"))
     pair = Pair(tmp_path, SIZE)
     second = FalseSecond(pair.certificates[TWO], pair.authority, SIZE)
     try:

@@ -385,7 +385,8 @@ static bool take_request(struct client *client) {
 	} else if (kind == NBD_STATUS) {
 		answer_status(client, cookie, offset, length, get16(bytes + 4) & ONE_EXTENT);
 	} else {
-		struct request *request = request_new(kind == NBD_READ || kind == NBD_WRITE ? length : 0);
+		const bool has_data = kind == NBD_READ || kind == NBD_WRITE;
+		struct request *request = request_new(has_data ? length : 0, client->is_other_node);
 		if (!request) {
 			client->is_blocked = true;
 			return false;
@@ -451,7 +452,7 @@ void client_take(struct client *client, bool is_ready) {
 bool client_may_receive(const struct client *client) {
 	if (client->is_ending || client->channel.due - client->channel.sent > OUT_MOST)
 		return false;
-	return client->coming || client->state != TRANSMISSION || requests_have_room();
+	return client->coming || client->state != TRANSMISSION || requests_have_room(client->is_other_node);
 }
 
 void clients_end(bool of_other_node) {

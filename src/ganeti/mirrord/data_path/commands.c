@@ -22,7 +22,7 @@ static int door = -1, client = -1;
 static char loss[SENTENCE];
 static unsigned hiding, cutting, detaching; /* numbers of commands that are not answered yet */
 static const struct handshake *attaching;
-static bool is_leaving, counted_as_equal, was_equal;
+static bool is_leaving, was_equal;
 static double leave_until_s;
 static unsigned last_asking;
 static struct handshake *asking; /* what waits for its answer */
@@ -89,14 +89,15 @@ void commands_tell_loss(const char *why) {
 	tell_loss();
 }
 
-void commands_accept(void) {
+bool commands_accept(void) {
 	const int other = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (other < 0)
-		return;
+		return errno != EMFILE && errno != ENFILE;
 	drop_client();
 	client = other;
 	if (!loss_is_noted)
 		tell_loss();
+	return true;
 }
 
 static const char *state_word(void) {
@@ -222,7 +223,7 @@ static void detach(unsigned number, char **field) {
 	attaching = NULL;
 	detaching = number;
 	is_leaving = true;
-	counted_as_equal = was_equal = copying_is_equal();
+	was_equal = copying_is_equal();
 	leave_until_s = now_s() + LEAVING_S;
 	requests_close_gate(true);
 }
@@ -396,12 +397,19 @@ static void attached(struct handshake *with) {
 	}
 }
 
+static int count_of_asking(void) {
+	int count = 0;
+	for (const struct handshake *each = asking; each; each = each->next)
+		count++;
+	return count;
+}
+
 void commands_handshake(struct handshake *handshake) {
 	if (!handshake->is_server) {
 		attached(handshake);
 	} else if (*handshake->error) {
 		say("a connection of another node failed: %s", handshake->error);
-	} else if (client >= 0) {
+	} else if (client >= 0 && count_of_asking() < ASKING) {
 		handshake->until_s = now_s() + ASKED_S;
 		handshake->next = asking;
 		asking = handshake;
@@ -423,11 +431,13 @@ static void leave_when_still(void) {
 		wake_at(leave_until_s + 0.001);
 		return;
 	}
-	if (was_equal && far_last_flush == DUE && far_state == WORKS)
+	if (was_equal && far_last_flush == DUE && far_state == WORKS) {
+		wake_at(leave_until_s + 0.001);
 		return;
+	}
 	was_equal = was_equal && far_last_flush == DONE;
-	if (!was_equal && counted_as_equal)
-		far_lose("it cannot be flushed");
+	if (!was_equal)
+		far_lose("it is left before it is equal"); /* whether it counts as equal nobody here knows */
 	far_leave();
 	far_last_flush = NONE;
 	requests_close_gate(false);

@@ -18,7 +18,6 @@ static uint64_t bytes_in_all, bytes_on_the_way;
 static double not_before_s;
 /* What was copied may be in a cache of the other node's disk, and the guest was told that it is durable. */
 static enum { DURABLE, TO_FLUSH, FLUSHING } flushing;
-static unsigned flushes_due;
 
 static uint64_t least(uint64_t one, uint64_t other) {
 	return one < other ? one : other;
@@ -63,7 +62,6 @@ bool copying_prepare(const char *what) {
 	}
 	not_before_s = 0;
 	flushing = TO_FLUSH;
-	flushes_due = 0;
 	bytes_in_all = lacking * part_bytes;
 	return true;
 }
@@ -141,13 +139,12 @@ void copying_go(void) {
 	}
 	if (far_state == WORKS && !lacking && !bytes_on_the_way && flushing == TO_FLUSH) {
 		flushing = FLUSHING;
-		flushes_due++;
 		far_flush_copied();
 	}
 }
 
 void copying_flushed(void) {
-	if (!--flushes_due && flushing == FLUSHING)
+	if (flushing == FLUSHING)
 		flushing = DURABLE;
 }
 

@@ -9,27 +9,32 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef SLOW_S
+#define SLOW_S 10.0
+#endif
+
 enum { HEADER = 28, ANSWER = 16 };
 enum { NBD_WRITE = 1, NBD_DISCONNECT, NBD_FLUSH, NBD_ZEROES = 6 };
 enum { FUA = 1, NO_HOLE = 2 };
 static const uint32_t REQUEST_MAGIC = 0x25609513, SIMPLE_MAGIC = 0x67446698;
 static const uint64_t LAST_FLUSH = UINT64_MAX, COPIED_FLUSH = UINT64_MAX - 1, PING = UINT64_MAX - 2;
-static const double SILENCE_S = 0.8, PING_S = 0.3, SLOW_S = 10.0;
+static const double SILENCE_S = 0.8, PING_S = 0.3, SEARCH_S = 0.5;
 
 enum far_state far_state = ALONE;
 bool loss_is_noted = true;
 struct channel far_channel = {.socket = -1, .has_ended = true};
 enum last_flush far_last_flush = NONE;
 /* A flush, and making parts zero, may take a disk its time: that the other node lives is asked with a ping meanwhile. */
-static unsigned answers_due, slow_due;
-static double heard_s, slow_heard_s, pinged_s;
+static unsigned answers_due, slow_due; /* among them: */
+static unsigned pings_due, copied_flushes_due;
+static double heard_s, slow_heard_s, pinged_s, searched_s;
 static bool is_forgiven;
 
 void far_attach(int socket, SSL *tls) {
 	channel_open(&far_channel, socket, tls);
 	far_state = WORKS;
 	far_last_flush = NONE;
-	answers_due = slow_due = 0;
+	answers_due = slow_due = pings_due = copied_flushes_due = 0;
 	requests_mark_begun();
 }
 
@@ -39,6 +44,8 @@ static bool is_slow(uint16_t flags, uint16_t kind, uint64_t cookie) {
 
 static void put_request(uint16_t flags, uint16_t kind, uint64_t cookie, uint64_t offset, uint32_t length) {
 	char header[HEADER];
+	if (cookie < REQUESTS + COPIES)
+		requests[cookie].far_s = now_s();
 	put32(header, REQUEST_MAGIC);
 	put16(header + 4, flags);
 	put16(header + 6, kind);
@@ -77,6 +84,7 @@ void far_begin_last_flush(void) {
 }
 
 void far_flush_copied(void) {
+	copied_flushes_due++;
 	put_request(0, NBD_FLUSH, COPIED_FLUSH, 0, 0);
 }
 
@@ -89,6 +97,14 @@ void far_lose(const char *why) {
 	say("the copy of the other node is lost: %s", why);
 	requests_lose_far();
 	commands_tell_loss(why);
+}
+
+static bool is_due(uint64_t cookie) {
+	if (cookie < REQUESTS + COPIES)
+		return requests[cookie].far_due;
+	if (cookie == PING)
+		return pings_due;
+	return cookie == LAST_FLUSH ? far_last_flush == DUE : cookie == COPIED_FLUSH && copied_flushes_due;
 }
 
 /* Take one answer; why the other node is lost by it, or NULL. */
@@ -104,7 +120,7 @@ static const char *take_answer(const char *bytes) {
 	struct request *request = cookie < REQUESTS + COPIES ? &requests[cookie] : NULL;
 	const bool was_slow = request ? request->far_is_slow : cookie != PING;
 	unsigned *due = was_slow ? &slow_due : &answers_due;
-	if (!*due || (request && !request->far_due))
+	if (!is_due(cookie))
 		return "it answers what was not asked";
 	--*due;
 	if (was_slow)
@@ -113,7 +129,9 @@ static const char *take_answer(const char *bytes) {
 		request_far_ended(request);
 	else if (cookie == LAST_FLUSH)
 		far_last_flush = DONE;
-	else if (cookie == COPIED_FLUSH)
+	else if (cookie == PING)
+		pings_due--;
+	else if (!--copied_flushes_due)
 		copying_flushed();
 	return NULL;
 }
@@ -148,8 +166,21 @@ void far_leave(void) {
 	requests_lose_far();
 }
 
+/* Whether one request is without an answer for long, while others are answered. */
+static bool has_forgotten_one(double now) {
+	for (const struct request *request = requests; request < requests + REQUESTS + COPIES; request++)
+		if (request->far_due && now - request->far_s > SLOW_S)
+			return true;
+	return false;
+}
+
 /* Whether the other node may still be waited for. */
 static bool lives(double now) {
+	if (now - searched_s > SEARCH_S) {
+		searched_s = now;
+		if (has_forgotten_one(now))
+			return false;
+	}
 	if (answers_due && now - heard_s > SILENCE_S)
 		return false;
 	if (slow_due && now - slow_heard_s > SLOW_S)
@@ -158,6 +189,7 @@ static bool lives(double now) {
 		wake_at(heard_s + SILENCE_S + 0.001);
 	} else if (slow_due && now - pinged_s > PING_S) {
 		pinged_s = now;
+		pings_due++;
 		put_request(0, NBD_ZEROES, PING, 0, 0);
 		wake_at(heard_s + SILENCE_S + 0.001);
 	} else if (slow_due) {
@@ -171,6 +203,8 @@ void far_forgive(void) {
 		return;
 	is_forgiven = true;
 	heard_s = slow_heard_s = pinged_s = now_s();
+	for (struct request *request = requests; request < requests + REQUESTS + COPIES; request++)
+		request->far_s = heard_s;
 }
 
 void far_watch(void) {
@@ -178,7 +212,9 @@ void far_watch(void) {
 		return;
 	bool still_lives = lives(now_s());
 	if (!still_lives) {
-		far_take(); /* this program may have stood still itself */
+		far_take();
+		if (has_stood_still())
+			far_forgive();
 		still_lives = lives(now_s());
 	}
 	if (far_state != WORKS)

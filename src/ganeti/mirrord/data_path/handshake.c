@@ -26,7 +26,8 @@ static const uint64_t OPTION_ANSWER = 0x3e889045565a9;
 
 int handshake_events = -1;
 static int results = -1;
-static int under_way;
+static int count_under_way;
+static struct handshake *under_way;
 
 bool handshake_prepare(void) {
 	int ends[2];
@@ -279,7 +280,8 @@ static void *work(void *given) {
 bool handshake_start(struct handshake *handshake) {
 	pthread_attr_t attributes;
 	pthread_t thread;
-	if (under_way == AT_ONCE)
+	/* whoever comes leaves a place for what this node wants */
+	if (count_under_way >= AT_ONCE + !handshake->is_server)
 		return false;
 	handshake->until_s = now_s() + WITHIN_S;
 	if (handshake->is_server)
@@ -289,7 +291,11 @@ bool handshake_start(struct handshake *handshake) {
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	const bool is_started = !pthread_create(&thread, &attributes, work, handshake);
 	pthread_attr_destroy(&attributes);
-	under_way += is_started;
+	if (is_started) {
+		count_under_way++;
+		handshake->next = under_way;
+		under_way = handshake;
+	}
 	return is_started;
 }
 
@@ -297,6 +303,20 @@ struct handshake *handshake_take_ended(void) {
 	struct handshake *handshake;
 	if (read(handshake_events, &handshake, sizeof handshake) != sizeof handshake)
 		return NULL;
-	under_way--;
+	struct handshake **place = &under_way;
+	while (*place != handshake)
+		place = &(*place)->next;
+	*place = handshake->next;
+	handshake->next = NULL;
+	count_under_way--;
 	return handshake;
+}
+
+void handshake_watch(void) {
+	for (const struct handshake *each = under_way; each; each = each->next) {
+		if (each->until_s > now_s())
+			wake_at(each->until_s);
+		else if (each->socket >= 0)
+			shutdown(each->socket, SHUT_RDWR); /* its limits are those of one step, and bytes may come one by one */
+	}
 }

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { BEGUN = 2 * (REQUESTS + COPIES) };
+enum { BEGUN = 2 * (REQUESTS + COPIES), PIECE = 32 << 20 };
 
 uint64_t image_size;
 int image_events = -1;
@@ -151,11 +151,21 @@ static bool write_zeroes(uint64_t offset, uint64_t length) {
 	return true;
 }
 
-bool zero_range(uint64_t offset, uint64_t length, bool keep_space) {
+static bool zero_piece(uint64_t offset, uint64_t length, bool keep_space) {
 	const int how = keep_space ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-	if (!length || !fallocate(image, how, offset, length))
+	if (!fallocate(image, how, offset, length))
 		return true;
 	return (errno == EOPNOTSUPP || errno == ENODEV) && write_zeroes(offset, length);
+}
+
+bool zero_range(uint64_t offset, uint64_t length, bool keep_space) {
+	/* in pieces: a file system has everybody wait who wants the file meanwhile */
+	for (uint64_t piece; length; offset += piece, length -= piece) {
+		piece = length < PIECE ? length : PIECE;
+		if (!zero_piece(offset, piece, keep_space))
+			return false;
+	}
+	return true;
 }
 
 bool image_sync(void) {

@@ -23,13 +23,14 @@
 
 enum { SOCKETS = CLIENTS + 8 };
 enum { IMAGE, BLOCKING, HANDSHAKES, SIGNALS, DOOR, COMMAND_DOOR, COMMANDS, FAR, FIXED };
-static const double ENDING_S = 8.0, STILL_S = 0.1;
+static const double ENDING_S = 8.0, STILL_S = 0.1, AGAIN_S = 1.0;
 
 const char *image_path;
 static double wake_s;
 static int door = -1, signals = -1;
 static bool is_ending;
 static double end_s;
+static double doors_s; /* nobody is accepted before: there was no descriptor left */
 
 double now_s(void) {
 	struct timespec now;
@@ -78,15 +79,22 @@ static bool catch_signals(void) {
 
 static void accept_client(void) {
 	const int socket = accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (socket < 0 && (errno == EMFILE || errno == ENFILE))
+		doors_s = now_s() + AGAIN_S;
 	if (socket < 0)
 		return;
 	if (is_ending || !client_new(socket, NULL, NULL))
 		close(socket);
 }
 
+static double last_s = INFINITY;
+
+bool has_stood_still(void) {
+	return now_s() > last_s + STILL_S;
+}
+
 /* Whether this program stood still, in its work or while it waited: stopped, swapped out, or kept by a slow disk. */
 static bool stood_still(double begun_s, double due_s) {
-	static double last_s = INFINITY;
 	const double now = now_s();
 	const bool result = begun_s > last_s + STILL_S || now > (due_s > begun_s ? due_s : begun_s) + STILL_S;
 	last_s = now;
@@ -107,14 +115,17 @@ static void wait_for_events(struct pollfd *all, unsigned count, bool has_more) {
 }
 
 static bool list_sockets(struct pollfd *all, unsigned *count) {
-	short first, second;
+	short first = POLLIN, second;
 	bool has_more = channel_has_more(&far_channel);
 	all[IMAGE] = (struct pollfd){image_events, POLLIN, 0};
 	all[BLOCKING] = (struct pollfd){blocking_events, POLLIN, 0};
 	all[HANDSHAKES] = (struct pollfd){handshake_events, POLLIN, 0};
-	all[SIGNALS] = (struct pollfd){signals, POLLIN, 0};
-	all[DOOR] = (struct pollfd){door, POLLIN, 0};
-	all[COMMAND_DOOR].fd = commands_poll(&first, 0);
+	const bool may_accept = now_s() >= doors_s;
+	if (!may_accept)
+		wake_at(doors_s);
+	all[SIGNALS] = (struct pollfd){is_ending ? -1 : signals, POLLIN, 0};
+	all[DOOR] = (struct pollfd){may_accept ? door : -1, POLLIN, 0};
+	all[COMMAND_DOOR].fd = may_accept ? commands_poll(&first, 0) : -1;
 	all[COMMAND_DOOR].events = first;
 	all[COMMANDS].fd = commands_poll(&second, 1);
 	all[COMMANDS].events = second;
@@ -144,8 +155,8 @@ static void take_events(const struct pollfd *all, unsigned count) {
 		commands_handshake(each);
 	if (all[COMMANDS].revents)
 		commands_take();
-	if (all[COMMAND_DOOR].revents)
-		commands_accept();
+	if (all[COMMAND_DOOR].revents && !commands_accept())
+		doors_s = now_s() + AGAIN_S;
 	if (all[DOOR].revents)
 		accept_client();
 }
@@ -173,10 +184,12 @@ static void serve(void) {
 		if (all[SIGNALS].revents && !is_ending)
 			begin_to_end();
 		take_events(all, count);
-		copying_go();
+		if (!is_ending)
+			copying_go();
 		far_watch();
 		clients_sweep();
 		commands_look();
+		handshake_watch();
 		image_submit();
 	}
 }

@@ -43,12 +43,13 @@ static void clear(struct request *request) {
 	request->room = room;
 }
 
-bool requests_have_room(void) {
-	return bytes_held + LONGEST <= IN_FLIGHT && first_free(0, REQUESTS);
+bool requests_have_room(bool of_other_node) {
+	const size_t most = of_other_node ? IN_FLIGHT + 2 * LONGEST : IN_FLIGHT;
+	return bytes_held + LONGEST <= most && first_free(0, of_other_node ? REQUESTS : OWN_REQUESTS);
 }
 
-struct request *request_new(uint32_t data_bytes) {
-	struct request *request = requests_have_room() ? first_free(0, REQUESTS) : NULL;
+struct request *request_new(uint32_t data_bytes, bool of_other_node) {
+	struct request *request = requests_have_room(of_other_node) ? first_free(0, REQUESTS) : NULL;
 	if (!request || !give_data(request, data_bytes))
 		return NULL;
 	clear(request);
@@ -144,17 +145,27 @@ void request_come(struct request *request) {
 		waiting++;
 }
 
-void request_free(struct request *request) {
-	if (request->client)
-		request->client->begun--;
-	if (request->has_come && has_data(request))
+/* What is held for an answer needs its data no more, and reads go on meanwhile. */
+static void give_data_back(struct request *request) {
+	if (request->has_come && !request->is_held && has_data(request))
 		bytes_held -= request->length;
 	if (request->room > SMALL) {
 		free(request->data);
 		request->data = NULL;
 		request->room = 0;
 	}
+}
+
+void request_free(struct request *request) {
+	if (request->client)
+		request->client->begun--;
+	give_data_back(request);
 	clear(request);
+}
+
+static void hold(struct request *request) {
+	give_data_back(request);
+	request->is_held = true;
 }
 
 static void answer(struct request *request) {
@@ -176,7 +187,7 @@ static void end_if_done(struct request *request) {
 		if (request->kind == READ || loss_is_noted)
 			answer(request);
 		else
-			request->is_held = true;
+			hold(request);
 	}
 	start_waiting();
 }

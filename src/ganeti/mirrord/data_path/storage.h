@@ -21,7 +21,8 @@ enum {
 	LONGEST = 1 << 20,       /* of a request with data */
 	SMALL = 1 << 16,         /* data of this size stay with a request when it has ended */
 	CLIENTS = 64,
-	REQUESTS = 128,          /* of clients, at once */
+	REQUESTS = 160,          /* of clients, at once */
+	OWN_REQUESTS = 128,      /* of clients of this node: the other one may have as many under way, and its copies */
 	COPIES = 4,              /* parts on their way to the other node, at once */
 	IN_FLIGHT = 6 << 20,     /* bytes of data that clients' requests hold, at once */
 	LINE = 64 << 10,         /* of a command, and of the first line between nodes */
@@ -33,6 +34,7 @@ enum {
 extern const char *image_path;
 double now_s(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool has_stood_still(void); /* since this program last waited */
 void wake_at(double when_s); /* the loop goes round at that time, if not before */
 
 /* bytes.c: numbers as NBD has them */
@@ -105,6 +107,7 @@ struct request {
 	bool has_started; /* before that it waits for one that it overlaps with */
 	bool own_due, far_due;
 	bool far_has;     /* the other node has answered that it has it */
+	double far_s;     /* when the other node was asked */
 	bool far_is_slow; /* a flush, a durable write, or making a part zero */
 	bool is_held; /* has ended, but the loss of the other copy is not noted */
 	int error;
@@ -114,7 +117,7 @@ struct request {
 	struct request *next; /* in a queue of blocking.c */
 };
 extern struct request requests[REQUESTS + COPIES];
-struct request *request_new(uint32_t data_bytes);
+struct request *request_new(uint32_t data_bytes, bool of_other_node);
 struct request *copy_new(uint32_t data_bytes);
 void request_free(struct request *request);
 void request_come(struct request *request);
@@ -123,7 +126,7 @@ void request_far_ended(struct request *request);
 void requests_release(void);
 void requests_close_gate(bool is_closed); /* while closed, no write is started */
 bool requests_are_still(void);            /* no write is on its way */
-bool requests_have_room(void);
+bool requests_have_room(bool of_other_node);
 void requests_mark_begun(void); /* the other copy lacks what is on its way to this one alone */
 void requests_lose_far(void);
 bool request_writes(const struct request *request);
@@ -193,7 +196,7 @@ struct handshake {
 	uint64_t size; /* of the own image */
 	char *line;    /* to be sent, or the one that has come; then the answer */
 	char names[1024];
-	int socket;
+	_Atomic int socket; /* shut down from outside of the thread, never closed */
 	SSL *tls;
 	char error[SENTENCE]; /* empty where it went well */
 	bool is_refused;      /* `line` is the answer then */
@@ -204,12 +207,13 @@ extern int handshake_events;
 bool handshake_prepare(void);
 bool handshake_start(struct handshake *handshake);
 struct handshake *handshake_take_ended(void);
+void handshake_watch(void); /* end those whose time is over */
 void handshake_free(struct handshake *handshake);
 
 /* commands.c */
 bool commands_listen(const char *path);
 int commands_poll(short *events, int which); /* the sockets to wait for: 0 the door, 1 the client; -1 none */
-void commands_accept(void);
+bool commands_accept(void); /* false where no descriptor is left */
 void commands_take(void);
 void commands_look(void); /* answer what was waited for */
 void commands_tell_loss(const char *why);

@@ -66,11 +66,8 @@ class Server:
     async def start(self, address: str, port: int, tls: ssl.SSLContext) -> None:
         """Go on with the disks that were in use, then listen."""
         for opened in self._around.places.opened():
-            disk = self._disks[opened.uuid] = Disk(self._around, opened)
-            try:
-                await disk.go_on()
-            except (GanetiError, OSError) as err:
-                _log.error("disk %s (%s): %s", opened.image, opened.owner, err)
+            self._disks[opened.uuid] = Disk(self._around, opened)
+        await asyncio.gather(*map(_go_on, self._disks.values()))
         self._servers.append(Listener.at_port(address, port, partial(self._peer, tls)))
         control = self._around.places.control
         with contextlib.suppress(FileNotFoundError):
@@ -215,6 +212,15 @@ class Server:
             case Yield():
                 await disk.yield_back()
         return Done()
+
+
+async def _go_on(disk: Disk) -> None:
+    """Whatever is wrong with it, other disks go on."""
+    try:
+        await disk.go_on()
+    except Exception as err:
+        known = isinstance(err, GanetiError | OSError)
+        _log.error("disk %s (%s): %s", disk.opened.image, disk.opened.owner, err, exc_info=None if known else err)
 
 
 def _give_up(task: "asyncio.Task[None]") -> None:

@@ -21,15 +21,30 @@ class Admission:
 
     def __init__(self, record: Record, daemon: StorageDaemon, lock: asyncio.Lock) -> None:
         self._record, self._daemon, self._lock = record, daemon, lock
+        self._taking: asyncio.Task[None] | None = None
 
     async def take(self, client: socket.socket) -> None:
         """Give another node's connection to the storage daemon, which asks about it (`admit`). The caller closes it.
 
-        Raises `BlockDeviceError`.
+        One at a time, for a storage daemon that hangs is given up only after a while: it is so also where the caller is
+        cancelled meanwhile. Raises `BlockDeviceError`.
         """
+        if self._taking is not None:
+            raise BlockDeviceError(f"Disk {self._record.opened.image} is given another connection just now: try again")
+        self._taking = asyncio.create_task(self._take(client.dup()))
+        self._taking.add_done_callback(self._end_of_taking)
+        await asyncio.shield(self._taking)
+
+    def _end_of_taking(self, taking: asyncio.Task[None]) -> None:
+        self._taking = None
+        if not taking.cancelled():
+            taking.exception()  # for a caller that has gone
+
+    async def _take(self, client: socket.socket) -> None:
         process_id = self._daemon.process_id()
         try:
-            await self._daemon.take(client)
+            with client:
+                await self._daemon.take(client)
         except SilentError as err:
             async with self._lock:
                 if self._record.opened.role in FOLLOWING and self._daemon.process_id() == process_id is not None:

@@ -390,6 +390,39 @@ def test_one_that_hangs_on_the_secondary_is_replaced_when_the_primary_comes_back
     played(story)
 
 
+def test_one_that_hangs_is_replaced_although_the_connection_is_given_up(played: Any) -> None:
+    """The primary tries again every few seconds, and of connections without a certificate the oldest are let go."""
+
+    async def story(node: _Node) -> None:
+        is_silent, taken = asyncio.Event(), []
+
+        async def hang(client: socket.socket) -> None:
+            taken.append(client)
+            await is_silent.wait()
+            assert client.fileno() >= 0
+            raise SilentError("The storage daemon does not answer")
+
+        await node.disk.open(node.opened(SECONDARY))
+        node.daemon.take = hang  # type: ignore[method-assign]
+        with socket.socket() as client:
+            taking = asyncio.create_task(node.disk.admission.take(client))
+            await node.until(lambda: bool(taken))
+            with pytest.raises(BlockDeviceError, match="another connection just now"):
+                await node.disk.admission.take(client)
+            taking.cancel()
+            await asyncio.wait([taking])
+        is_silent.set()
+        await node.until(partial(_has_started, node, 2))
+        assert len(taken) == 1
+        await node.until(lambda: taken[0].fileno() < 0)
+        with socket.socket() as client:
+            await node.disk.admission.take(client)
+        assert len(taken) == 2, "the next one gets its turn"
+        await node.disk.close()
+
+    played(story)
+
+
 def test_one_of_the_primary_that_takes_no_connection_goes_on(played: Any) -> None:
     """Strangers can send connections; the guest is served."""
 

@@ -340,13 +340,18 @@ def test_a_full_disk_of_the_other_node_is_a_loss(tmp_path: Path) -> None:
     pair.close()
 
 
-def test_an_error_of_the_own_image_reaches_the_guest_and_the_other_copy_gets_what_is_there(tmp_path: Path) -> None:
-    pair = Pair(tmp_path, SIZE)
+def with_a_small_own_disk(directory: Path) -> tuple[Pair, NbdClient]:
+    pair = Pair(directory, SIZE)
     pair.one.end()
-    pair.one = full_after_a_mib(tmp_path / "small", SIZE)
+    pair.one = full_after_a_mib(directory / "small", SIZE)
     pair.one.ask("show", EXPORT)
     client = pair.one.client()
     pair.attach_equal()
+    return pair, client
+
+
+def test_an_error_of_the_own_image_reaches_the_guest_and_the_other_copy_gets_what_is_there(tmp_path: Path) -> None:
+    pair, client = with_a_small_own_disk(tmp_path)
     begun = [client.begin(WRITE, number * MIB // 2, data=bytes([1]) * (MIB // 2)) for number in range(8)]
     finish(client)
     assert {answer.error for answer in begun} == {0, 28}
@@ -363,12 +368,7 @@ def test_an_error_of_the_own_image_reaches_the_guest_and_the_other_copy_gets_wha
 
 def test_what_failed_here_is_made_equal_there(tmp_path: Path) -> None:
     """The other node has written what this one could not."""
-    pair = Pair(tmp_path, SIZE)
-    pair.one.end()
-    pair.one = full_after_a_mib(tmp_path / "small", SIZE)
-    pair.one.ask("show", EXPORT)
-    client = pair.one.client()
-    pair.attach_equal()
+    pair, client = with_a_small_own_disk(tmp_path)
     for number in range(8):
         client.do(WRITE, number * MIB // 2, data=bytes([1]) * (MIB // 2))
     pair.wait_equal()

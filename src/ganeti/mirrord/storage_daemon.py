@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-import ganeti.mirrord
 from ganeti.base.errors import BlockDeviceError
 from ganeti.mirrord.commands import COMMAND_S, Commands, GoneError, RefusedError, SilentError, StorageDaemonError
+from ganeti.mirrord.data_path import PROGRAM
 from ganeti.mirrord.peers import read_answer
 from ganeti.mirrord.processes import end, end_of, living, log_file, spawn
 from ganeti.mirrord.questions import Question
@@ -24,7 +24,6 @@ from ganeti.node.storage.mirror.places import Places
 from ganeti.node.storage.mirror.requests import PORT, Connect, Done, Opened
 from ganeti.system.event_loop import Background
 
-PROGRAM = os.path.join(os.path.dirname(ganeti.mirrord.__file__), "data_path", "storage-daemon")
 WHOLE, NONE, KEPT = "whole", "none", "kept"
 """What is to be copied to the other node: all, nothing, or what was noted since that node was lost."""
 ALONE, COPYING, EQUAL, LOST, LOSING = "alone", "copying", "equal", "lost", "losing"

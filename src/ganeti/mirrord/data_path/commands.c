@@ -6,13 +6,11 @@
 #include "storage.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { FIELDS = 16, ASKING = 16 };
@@ -28,18 +26,16 @@ static unsigned last_asking;
 static struct handshake *asking; /* what waits for its answer */
 
 bool commands_listen(const char *path) {
-	struct sockaddr_un place = {.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof place.sun_path)
-		return false;
-	strcpy(place.sun_path, path);
-	unlink(path);
-	door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return door >= 0 && !bind(door, (struct sockaddr *)&place, sizeof place) && !listen(door, 4);
+	door = listen_at(path, SOCK_SEQPACKET);
+	return door >= 0;
 }
 
-int commands_poll(short *events, int which) {
-	*events = POLLIN;
-	return which ? client : door;
+int commands_door(void) {
+	return door;
+}
+
+int commands_client(void) {
+	return client;
 }
 
 static void drop_client(void) {
@@ -421,20 +417,16 @@ void commands_handshake(struct handshake *handshake) {
 
 static void leave_when_still(void) {
 	const bool is_late = now_s() > leave_until_s;
-	if (!requests_are_still() && !is_late) {
-		wake_at(leave_until_s + 0.001);
+	wake_at(leave_until_s + 0.001);
+	if (!requests_are_still() && !is_late)
 		return;
-	}
 	was_equal = was_equal && copying_is_equal() && !is_late && loss_is_noted;
 	if (was_equal && far_last_flush == NONE) {
 		far_begin_last_flush();
-		wake_at(leave_until_s + 0.001);
 		return;
 	}
-	if (was_equal && far_last_flush == DUE && far_state == WORKS) {
-		wake_at(leave_until_s + 0.001);
+	if (was_equal && far_last_flush == DUE)
 		return;
-	}
 	was_equal = was_equal && far_last_flush == DONE;
 	if (!was_equal)
 		far_lose("it is left before it is equal"); /* whether it counts as equal nobody here knows */

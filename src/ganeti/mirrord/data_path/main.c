@@ -5,7 +5,6 @@
 #include "storage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <poll.h>
@@ -55,14 +54,18 @@ void wake_at(double when_s) {
 		wake_s = when_s;
 }
 
-static bool listen_at(const char *path) {
+int listen_at(const char *path, int kind) {
 	struct sockaddr_un place = {.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof place.sun_path)
-		return false;
+	if (strlen(path) >= sizeof place.sun_path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
 	strcpy(place.sun_path, path);
 	unlink(path);
-	door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return door >= 0 && !bind(door, (struct sockaddr *)&place, sizeof place) && !listen(door, 16);
+	const int socket_of = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (socket_of < 0 || bind(socket_of, (struct sockaddr *)&place, sizeof place) || listen(socket_of, 16))
+		return -1;
+	return socket_of;
 }
 
 static bool catch_signals(void) {
@@ -115,7 +118,6 @@ static void wait_for_events(struct pollfd *all, unsigned count, bool has_more) {
 }
 
 static bool list_sockets(struct pollfd *all, unsigned *count) {
-	short first = POLLIN, second;
 	bool has_more = channel_has_more(&far_channel);
 	all[IMAGE] = (struct pollfd){image_events, POLLIN, 0};
 	all[BLOCKING] = (struct pollfd){blocking_events, POLLIN, 0};
@@ -125,10 +127,8 @@ static bool list_sockets(struct pollfd *all, unsigned *count) {
 		wake_at(doors_s);
 	all[SIGNALS] = (struct pollfd){is_ending ? -1 : signals, POLLIN, 0};
 	all[DOOR] = (struct pollfd){may_accept ? door : -1, POLLIN, 0};
-	all[COMMAND_DOOR].fd = may_accept ? commands_poll(&first, 0) : -1;
-	all[COMMAND_DOOR].events = first;
-	all[COMMANDS].fd = commands_poll(&second, 1);
-	all[COMMANDS].events = second;
+	all[COMMAND_DOOR] = (struct pollfd){may_accept ? commands_door() : -1, POLLIN, 0};
+	all[COMMANDS] = (struct pollfd){commands_client(), POLLIN, 0};
 	all[FAR] = (struct pollfd){far_channel.socket, channel_events(&far_channel, true), 0};
 	*count = FIXED;
 	for (const struct client *client = clients; client; client = client->next) {
@@ -207,7 +207,7 @@ int main(int count, char **word) {
 	mallopt(M_ARENA_MAX, 1);
 	if (!image_open(image_path))
 		return 1;
-	if (!catch_signals() || !handshake_prepare() || !blocking_start() || !listen_at(word[3]) ||
+	if (!catch_signals() || !handshake_prepare() || !blocking_start() || (door = listen_at(word[3], SOCK_STREAM)) < 0 ||
 		!commands_listen(word[2])) {
 		say("it cannot be served: %s", strerror(errno));
 		return 1;

@@ -5,7 +5,6 @@
  */
 #include "storage.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +65,7 @@ struct request *copy_new(uint32_t data_bytes) {
 	return copy;
 }
 
-bool request_writes(const struct request *request) {
+static bool request_writes(const struct request *request) {
 	return request->kind == WRITE || request->kind == ZERO || request->kind == COPY;
 }
 

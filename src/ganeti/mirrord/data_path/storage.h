@@ -36,6 +36,7 @@ double now_s(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool has_stood_still(void); /* since this program last waited */
 void wake_at(double when_s); /* the loop goes round at that time, if not before */
+int listen_at(const char *path, int kind); /* the socket; -1 where nobody can be listened to */
 
 /* bytes.c: numbers as NBD has them */
 void put16(void *place, uint16_t number);
@@ -81,6 +82,7 @@ void image_flush(struct request *request);
 void image_submit(void); /* what was begun since the last time */
 void image_take_ended(void);
 bool image_sync(void);
+bool zero_range(uint64_t offset, uint64_t length, bool keep_space);
 bool image_is_hole(uint64_t offset, uint64_t length);
 uint64_t image_extent(uint64_t offset, uint64_t end, bool *is_hole); /* the end of the data or hole at offset */
 
@@ -89,7 +91,6 @@ extern int blocking_events;
 bool blocking_start(void);
 void blocking_zero(struct request *request);
 void blocking_take_ended(void);
-bool zero_range(uint64_t offset, uint64_t length, bool keep_space);
 
 /* requests.c */
 enum kind { FREE, READ, WRITE, ZERO, FLUSH, COPY };
@@ -102,7 +103,7 @@ struct request {
 	uint64_t offset;
 	uint32_t length;
 	uint32_t received;
-	bool is_durable, keeps_space, is_structured;
+	bool is_durable, keeps_space;
 	bool has_come;    /* all data are there, so its order is fixed */
 	bool has_started; /* before that it waits for one that it overlaps with */
 	bool own_due, far_due;
@@ -129,7 +130,6 @@ bool requests_are_still(void);            /* no write is on its way */
 bool requests_have_room(bool of_other_node);
 void requests_mark_begun(void); /* the other copy lacks what is on its way to this one alone */
 void requests_lose_far(void);
-bool request_writes(const struct request *request);
 
 /* clients.c: the server of NBD, for a guest and for the other node's daemon */
 extern char export_name[NAME];
@@ -212,7 +212,8 @@ void handshake_free(struct handshake *handshake);
 
 /* commands.c */
 bool commands_listen(const char *path);
-int commands_poll(short *events, int which); /* the sockets to wait for: 0 the door, 1 the client; -1 none */
+int commands_door(void);
+int commands_client(void); /* -1 where there is none */
 bool commands_accept(void); /* false where no descriptor is left */
 void commands_take(void);
 void commands_look(void); /* answer what was waited for */

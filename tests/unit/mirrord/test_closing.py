@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
+from tests.fakes.equal_copies import EQUAL, EqualPeers, RunningDaemon
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
@@ -33,7 +33,7 @@ from ganeti.node.storage.mirror.requests import (
 )
 
 
-class _Daemon(EqualDaemon):
+class _Daemon(RunningDaemon):
     """Runs, and ends when it may."""
 
     made = 0
@@ -44,20 +44,10 @@ class _Daemon(EqualDaemon):
         super().__init__(places, uuid, image)
         _Daemon.made += 1
 
-    def process_id(self) -> int | None:
-        return 1 if self.runs else None
-
-    async def ended(self) -> str:
-        await asyncio.Event().wait()
-        return ""
-
-    async def prepare(self) -> None:
-        self.runs = True
-
     async def stop(self) -> None:
         if not self.may_end:
             raise BlockDeviceError("The storage daemon 1 does not end")
-        self.runs = False
+        await super().stop()
 
 
 @pytest.fixture

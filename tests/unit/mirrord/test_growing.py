@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
+from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers, FullAtFirst
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
@@ -19,7 +19,7 @@ from ganeti.mirrord.copying import Copying
 from ganeti.mirrord.disk import Disk, Surroundings
 from ganeti.mirrord.storage_daemon import ALONE, COPYING, Status
 from ganeti.node.storage.mirror.places import Places, read_kept, write_kept
-from ganeti.node.storage.mirror.requests import PRIMARY, Kept, Opened
+from ganeti.node.storage.mirror.requests import PRIMARY, Opened
 
 SIZE = 4096
 
@@ -135,17 +135,8 @@ def test_the_guest_writes_alone_only_once_the_other_copy_counts_as_behind(
 
 
 def test_one_whose_loss_cannot_be_noted_is_shown_once_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tries = 0
-
-    def full(image: str, kept: Kept) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 3:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_kept(image, kept)
-
     async def story(primary: _Primary) -> None:
-        monkeypatch.setattr(record, "write_kept", full)
+        monkeypatch.setattr(record, "write_kept", FullAtFirst(2))
         with monkeypatch.context() as patch:
             patch.setattr(_Daemon, "resize", _raising(RefusedError("it cannot grow")))
             with pytest.raises(OSError, match="No space left"):

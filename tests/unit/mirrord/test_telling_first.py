@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
+from tests.fakes.equal_copies import EQUAL, EqualPeers, RunningDaemon
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
@@ -38,28 +38,14 @@ class _Reporter(LossReporter):
         await self.may_know.wait()
 
 
-class _Daemon(EqualDaemon):
+class _Daemon(RunningDaemon):
     """What was *done* lets a guest write to this copy alone."""
 
-    runs = True
     found = Status(storage_daemon.EQUAL, export="disk-0")
 
     def __init__(self, places: Places, uuid: str, image: str) -> None:
         super().__init__(places, uuid, image)
         self.done: list[str] = []
-
-    def process_id(self) -> int | None:
-        return 1 if self.runs else None
-
-    async def ended(self) -> str:
-        await asyncio.Event().wait()
-        return ""
-
-    async def prepare(self) -> None:
-        self.runs = True
-
-    async def stop(self) -> None:
-        self.runs = False
 
     async def status(self) -> Status:
         return self.found

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers
+from tests.fakes.equal_copies import EQUAL, EqualDaemon, EqualPeers, FullAtFirst
 
 from ganeti.base.errors import BlockDeviceError
 from ganeti.base.paths import Paths
@@ -165,14 +164,7 @@ def test_the_loss_is_noted_before_that_of_the_primary_serves_again(played: Any) 
 def test_a_primary_whose_loss_cannot_be_noted_stays_down_and_is_not_tried_hotly(
     played: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries = 0
-
-    def full(image: str, kept: Kept) -> None:
-        nonlocal tries
-        tries += 1
-        if tries < 4:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_kept(image, kept)
+    full = FullAtFirst(3)
 
     async def story(node: _Node) -> None:
         await node.disk.open(node.opened(PRIMARY))
@@ -181,7 +173,7 @@ def test_a_primary_whose_loss_cannot_be_noted_stays_down_and_is_not_tried_hotly(
         monkeypatch.setattr(record, "write_kept", full)
         node.daemon.kill()
         await node.until(lambda: len(node.daemon.starts) == 2)
-        assert tries == 4
+        assert full.tries == 4
         assert "[Errno 28] No space left on device: it is started again in 0.004 s" in node.said
 
     played(story)

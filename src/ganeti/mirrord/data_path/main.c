@@ -62,10 +62,10 @@ int listen_at(const char *path, int kind) {
 	}
 	strcpy(place.sun_path, path);
 	unlink(path);
-	const int socket_of = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (socket_of < 0 || bind(socket_of, (struct sockaddr *)&place, sizeof place) || listen(socket_of, 16))
+	const int listening = socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (listening < 0 || bind(listening, (struct sockaddr *)&place, sizeof place) || listen(listening, 16))
 		return -1;
-	return socket_of;
+	return listening;
 }
 
 static bool catch_signals(void) {
